@@ -1,0 +1,38 @@
+"""The Transformer of "Attention Is All You Need" for TensorFlow and Keras.
+
+Nothing heavy is loaded before it is used.
+"""
+
+import lazy_loader
+
+__version__ = "0.1.0"
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submodules=["data", "decoding", "export", "layers", "tokenizers", "training"],
+    submod_attrs={
+        "data.batching": ["make_batches"],
+        "data.demo": ["DemoSource"],
+        "data.sources": ["TextFiles", "TfdsSource", "TsvFile"],
+        "errors": ["UserError"],
+        "evaluation": ["score_translations"],
+        "export.saved_model": ["export_saved_model"],
+        "export.translator": ["Translator"],
+        "layers.attention": ["MultiHeadAttention", "scaled_dot_product_attention"],
+        "layers.decoder": ["Decoder", "DecoderLayer"],
+        "layers.embedding": ["PositionEncoding", "TokenEmbedding", "positional_encoding"],
+        "layers.encoder": ["Encoder", "EncoderLayer"],
+        "layers.feed_forward": ["FeedForward"],
+        "layers.masks": ["look_ahead_mask", "padding_mask"],
+        "layers.residual": ["Residual"],
+        "model": ["Transformer"],
+        "plots": ["plot_attention"],
+        "presets": ["PRESETS", "count_parameters"],
+        "recipe": ["Recipe", "load_recipe"],
+        "run_directory": ["load_model"],
+        "tokenizers": ["TokenizerPair", "train_tokenizers"],
+        "training.loss": ["SmoothedCrossEntropy"],
+        "training.metrics": ["Perplexity", "TokenAccuracy"],
+        "training.schedule": ["TransformerSchedule"],
+    },
+)

@@ -1,0 +1,16 @@
+"""The Transformer's layers, on `keras.ops` alone."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "attention": ["MultiHeadAttention", "scaled_dot_product_attention"],
+        "decoder": ["Decoder", "DecoderLayer"],
+        "embedding": ["PositionEncoding", "TokenEmbedding", "positional_encoding"],
+        "encoder": ["Encoder", "EncoderLayer"],
+        "feed_forward": ["FeedForward"],
+        "masks": ["look_ahead_mask", "padding_mask"],
+        "residual": ["Residual"],
+    },
+)

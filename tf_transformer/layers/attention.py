@@ -1,0 +1,193 @@
+"""Scaled dot-product attention and multi-head attention (Vaswani et al., 2017, section 3.2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from tf_transformer.layers.masks import _with_heads
+
+# Added to a forbidden connection's logit. Any logit below 1e22 in size vanishes beside it in float32, so that the
+# weight is exactly 0, and a row with nothing to attend to becomes uniform instead of NaN.
+FORBIDDEN = -1e30
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any | None = None,
+    return_attention_scores: bool = False,
+) -> Any:
+    """Computes `softmax(Q K^T / sqrt(d_k)) V`, the paper's equation 1.
+
+    The softmax is worked out in float32 (or better) whatever the inputs' dtype, since masked float16 logits would
+    overflow.
+
+    Args:
+        query: float (batch, heads, query_len, key_dim).
+        key: float (batch, heads, key_len, key_dim).
+        value: float (batch, heads, key_len, value_dim).
+        attention_mask: bool, anything that broadcasts to (batch, heads, query_len, key_len); True = may attend. A
+            query that may attend to nothing gets a finite output.
+        return_attention_scores: whether to return the weights too.
+
+    Returns:
+        float (batch, heads, query_len, value_dim); with `return_attention_scores` a pair of it and the weights
+        (batch, heads, query_len, key_len).
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer import scaled_dot_product_attention
+        >>> x = np.ones((1, 1, 3, 4), "float32")
+        >>> scaled_dot_product_attention(x, x, x).shape
+        TensorShape([1, 1, 3, 4])
+    """
+    query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
+    # The query is scaled, not the logits: it is smaller, and float16 logits are kept from overflowing.
+    query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
+    logits = ops.matmul(query, ops.swapaxes(key, -1, -2))
+    logits = ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
+    if attention_mask is not None:
+        # Adding a small (batch, 1, query_len or 1, key_len) tensor is cheaper than selecting in the large one.
+        logits = logits + ops.where(attention_mask, 0.0, FORBIDDEN)
+    weights = ops.cast(ops.softmax(logits, axis=-1), value.dtype)
+    output = ops.matmul(weights, value)
+    return (output, weights) if return_attention_scores else output
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class MultiHeadAttention(keras.layers.Layer):
+    """Attends with several heads at once (section 3.2.2).
+
+    `Concat(head_1, ..., head_h) W_O` with `head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)`. The heads' projections of
+    one kind are one matrix, in the sub-layers `query`, `key`, `value` and `output`.
+
+    Args:
+        d_model: width of the output.
+        num_heads: number of heads, h.
+        key_dim: width of a head's queries and keys, d_k; `d_model / num_heads` unless given.
+        value_dim: width of a head's values, d_v; `d_model / num_heads` unless given.
+
+    Raises:
+        ValueError: sizes that are not positive, or `num_heads` not dividing `d_model` where a head's width is not given.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer import MultiHeadAttention
+        >>> x = np.ones((1, 60, 512), "float32")
+        >>> output, weights = MultiHeadAttention(512, 8)(x, x, return_attention_scores=True)
+        >>> output.shape, weights.shape
+        (TensorShape([1, 60, 512]), TensorShape([1, 8, 60, 60]))
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        _check_sizes(d_model=d_model, num_heads=num_heads, key_dim=key_dim, value_dim=value_dim)
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self._key_width = key_dim or d_model // num_heads
+        self._value_width = value_dim or d_model // num_heads
+        dense = keras.layers.Dense
+        self.query = dense(num_heads * self._key_width, name="query", dtype=self.dtype_policy)
+        self.key = dense(num_heads * self._key_width, name="key", dtype=self.dtype_policy)
+        self.value = dense(num_heads * self._value_width, name="value", dtype=self.dtype_policy)
+        # Its name is `output`; the attribute can't be, since Keras layers have one of that name.
+        self.output_projection = dense(d_model, name="output", dtype=self.dtype_policy)
+
+    def build(self, query_shape: tuple, value_shape: tuple, key_shape: tuple | None = None) -> None:
+        self.query.build(query_shape)
+        self.key.build(key_shape or value_shape)
+        self.value.build(value_shape)
+        self.output_projection.build((*query_shape[:-1], self.num_heads * self._value_width))
+
+    def call(
+        self,
+        query: Any,
+        value: Any,
+        key: Any | None = None,
+        attention_mask: Any | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Attends from `query` to `value`.
+
+        Args:
+            query: float (batch, query_len, any width).
+            value: float (batch, key_len, any width).
+            key: float (batch, key_len, any width); `value` unless given.
+            attention_mask: bool (batch, query_len or 1, key_len), or (batch, heads or 1, query_len or 1, key_len);
+                True = may attend.
+            return_attention_scores: whether to return the weights too.
+
+        Returns:
+            float (batch, query_len, d_model); with `return_attention_scores` a pair of it and the weights (batch,
+            heads, query_len, key_len).
+        """
+        keys, values = self.keys_and_values(value, key)
+        return self.attend(query, keys, values, attention_mask, return_attention_scores)
+
+    def keys_and_values(self, value: Any, key: Any | None = None) -> tuple[Any, Any]:
+        """What `attend` attends to, each (batch, heads, key_len, width): worked out once, a decoder can keep it."""
+        keys = self._split_heads(self.key(value if key is None else key), self._key_width)
+        values = self._split_heads(self.value(value), self._value_width)
+        return keys, values
+
+    def attend(
+        self,
+        query: Any,
+        keys: Any,
+        values: Any,
+        attention_mask: Any | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Attends from `query` (batch, query_len, width) to what `keys_and_values` gave."""
+        heads, weights = scaled_dot_product_attention(
+            self._split_heads(self.query(query), self._key_width),
+            keys,
+            values,
+            attention_mask=None if attention_mask is None else _with_heads(attention_mask),
+            return_attention_scores=True,
+        )
+        output = self.output_projection(self._join_heads(heads))
+        return (output, weights) if return_attention_scores else output
+
+    def _split_heads(self, x: Any, width: int) -> Any:
+        batch, length, _ = ops.shape(x)
+        return ops.transpose(ops.reshape(x, (batch, length, self.num_heads, width)), (0, 2, 1, 3))
+
+    def _join_heads(self, x: Any) -> Any:
+        batch, _, length, _ = ops.shape(x)
+        return ops.reshape(ops.transpose(x, (0, 2, 1, 3)), (batch, length, self.num_heads * self._value_width))
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "d_model": self.d_model,
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+        }
+
+
+def _check_sizes(d_model: int, num_heads: int, key_dim: int | None, value_dim: int | None) -> None:
+    sizes = {"d_model": d_model, "num_heads": num_heads, "key_dim": key_dim, "value_dim": value_dim}
+    for name, size in sizes.items():
+        if size is not None and (not isinstance(size, int) or size < 1):
+            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+    if (key_dim is None or value_dim is None) and d_model % num_heads:
+        raise ValueError(
+            f"num_heads must divide d_model, got num_heads={num_heads} and d_model={d_model}; "
+            "choose another, or give key_dim and value_dim"
+        )

@@ -1,0 +1,41 @@
+"""The position-wise feed-forward network (Vaswani et al., 2017, section 3.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class FeedForward(keras.layers.Layer):
+    """Computes `max(0, x W_1 + b_1) W_2 + b_2`, the paper's equation 2, the same at each position.
+
+    Args:
+        d_model: width of the output.
+        dff: width of the hidden layer, d_ff.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer import FeedForward
+        >>> FeedForward(512, 2048)(np.ones((64, 50, 512), "float32")).shape
+        TensorShape([64, 50, 512])
+    """
+
+    def __init__(self, d_model: int, dff: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.dff = dff
+        self.hidden = keras.layers.Dense(dff, activation="relu", name="hidden", dtype=self.dtype_policy)
+        self.output_projection = keras.layers.Dense(d_model, name="output", dtype=self.dtype_policy)
+
+    def build(self, input_shape: tuple) -> None:
+        self.hidden.build(input_shape)
+        self.output_projection.build((*input_shape[:-1], self.dff))
+
+    def call(self, x: Any) -> Any:
+        """Maps float (batch, length, width) to (batch, length, d_model)."""
+        return self.output_projection(self.hidden(x))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "d_model": self.d_model, "dff": self.dff}

@@ -1,0 +1,64 @@
+"""Masks: boolean, True where a query may attend to a key.
+
+A mask given to a layer has shape (batch, query_len or 1, key_len), or (batch, heads or 1, query_len, key_len) where
+the heads differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+PAD_ID = 0
+
+
+def padding_mask(ids: Any) -> Any:
+    """Lets every query attend to the real tokens of a sequence only.
+
+    Args:
+        ids: token ids, int (batch, length); 0 is padding.
+
+    Returns:
+        bool (batch, 1, length): False at padding. It broadcasts over heads and queries.
+
+    Example:
+        >>> from tf_transformer import padding_mask
+        >>> padding_mask([[7, 6, 0]]).numpy().tolist()
+        [[[True, True, False]]]
+    """
+    return ops.expand_dims(ops.not_equal(ops.convert_to_tensor(ids), PAD_ID), axis=1)
+
+
+def look_ahead_mask(length: Any) -> Any:
+    """Lets position i attend to positions 0..i and to no later one.
+
+    Args:
+        length: the sequence's length, an int or a scalar int tensor.
+
+    Returns:
+        bool (1, length, length).
+
+    Example:
+        >>> from tf_transformer import look_ahead_mask
+        >>> look_ahead_mask(2).numpy().tolist()
+        [[[True, False], [True, True]]]
+    """
+    position = ops.arange(length)
+    return ops.expand_dims(position[:, None] >= position[None, :], axis=0)
+
+
+def combine_masks(first: Any | None, second: Any | None) -> Any | None:
+    """What both masks allow; None allows everything."""
+    if first is None:
+        return second
+    if second is None:
+        return first
+    first, second = _with_heads(first), _with_heads(second)
+    return ops.logical_and(first, second)
+
+
+def _with_heads(mask: Any) -> Any:
+    """Gives a (batch, query_len, key_len) mask its axis of heads."""
+    mask = ops.convert_to_tensor(mask, dtype="bool")
+    return ops.expand_dims(mask, axis=1) if len(mask.shape) == 3 else mask

@@ -1,0 +1,52 @@
+"""The connection around every sub-layer: "Add & Norm" in the paper's figure 1 (section 3.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+LAYER_NORM_EPSILON = 1e-6
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Residual(keras.layers.Layer):
+    """Puts a sub-layer between its input and its normalised sum.
+
+    Post-norm, as the paper has it: `LayerNorm(x + Dropout(Sublayer(x)))`. Pre-norm (`norm_first`):
+    `x + Dropout(Sublayer(LayerNorm(x)))`. The sub-layer reads `enter(x)`, and its output `y` goes to `residual(x, y)`.
+
+    Args:
+        dropout_rate: share of the sub-layer's output that is dropped in training.
+        norm_first: pre-norm instead of post-norm.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer import FeedForward, Residual
+        >>> residual, feed_forward = Residual(0.1), FeedForward(8, 32)
+        >>> x = np.ones((2, 3, 8), "float32")
+        >>> residual(x, feed_forward(residual.enter(x))).shape
+        TensorShape([2, 3, 8])
+    """
+
+    def __init__(self, dropout_rate: float = 0.1, norm_first: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dropout_rate = dropout_rate
+        self.norm_first = norm_first
+        self.dropout = keras.layers.Dropout(dropout_rate, name="dropout", dtype=self.dtype_policy)
+        self.norm = keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="norm", dtype=self.dtype_policy)
+
+    def build(self, x_shape: tuple, y_shape: tuple | None = None) -> None:
+        self.norm.build(x_shape)
+
+    def enter(self, x: Any) -> Any:
+        """What the sub-layer reads: `x`, or with pre-norm its normalised form."""
+        return self.norm(x) if self.norm_first else x
+
+    def call(self, x: Any, y: Any, training: bool | None = None) -> Any:
+        """Adds the sub-layer's output `y` to its input `x`, both float (batch, length, width)."""
+        x = x + self.dropout(y, training=training)
+        return x if self.norm_first else self.norm(x)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "dropout_rate": self.dropout_rate, "norm_first": self.norm_first}

@@ -1,0 +1,189 @@
+"""What the encoder and the decoder have in common: a layer's sizes and sub-layers, and a stack of such layers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import keras
+
+from tf_transformer.layers.attention import MultiHeadAttention
+from tf_transformer.layers.embedding import PositionEncoding, TokenEmbedding
+from tf_transformer.layers.feed_forward import FeedForward
+from tf_transformer.layers.residual import LAYER_NORM_EPSILON, Residual
+
+
+class StackLayer(keras.layers.Layer):
+    """Base of EncoderLayer and DecoderLayer: self-attention and the feed-forward network, each in its Residual.
+
+    Args:
+        d_model: width of input and output.
+        num_heads: number of attention heads.
+        dff: width of the feed-forward network's hidden layer.
+        dropout_rate: dropout on each sub-layer's output.
+        key_dim: d_k, `d_model / num_heads` unless given.
+        value_dim: d_v, `d_model / num_heads` unless given.
+        norm_first: pre-norm instead of the paper's post-norm.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        dff: int,
+        dropout_rate: float = 0.1,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        norm_first: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dff = dff
+        self.dropout_rate = dropout_rate
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.norm_first = norm_first
+        self.self_attention = self._attention("self_attention")
+        self.self_attention_residual = self._residual("self_attention_residual")
+        self.feed_forward = FeedForward(d_model, dff, name="feed_forward", dtype=self.dtype_policy)
+        self.feed_forward_residual = self._residual("feed_forward_residual")
+
+    def _attention(self, name: str) -> MultiHeadAttention:
+        return MultiHeadAttention(
+            self.d_model, self.num_heads, self.key_dim, self.value_dim, name=name, dtype=self.dtype_policy
+        )
+
+    def _residual(self, name: str) -> Residual:
+        return Residual(self.dropout_rate, self.norm_first, name=name, dtype=self.dtype_policy)
+
+    def build(self, x_shape: tuple) -> None:
+        self.self_attention.build(x_shape, x_shape)
+        self.self_attention_residual.build(x_shape)
+        self.feed_forward.build(x_shape)
+        self.feed_forward_residual.build(x_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "d_model": self.d_model,
+            "num_heads": self.num_heads,
+            "dff": self.dff,
+            "dropout_rate": self.dropout_rate,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "norm_first": self.norm_first,
+        }
+
+
+class Stack(keras.layers.Layer):
+    """Base of Encoder and Decoder: embedded tokens with their positions, and N layers over them.
+
+    Args:
+        num_layers: number of layers, N.
+        d_model: width of the model.
+        num_heads: number of attention heads.
+        dff: width of the feed-forward network's hidden layer.
+        vocab_size: number of tokens.
+        dropout_rate: dropout on each sub-layer's output and on the embedding sums.
+        key_dim: d_k, `d_model / num_heads` unless given.
+        value_dim: d_v, `d_model / num_heads` unless given.
+        norm_first: pre-norm instead of the paper's post-norm, with one closing LayerNorm.
+        position: "sinusoidal" or "learned".
+        max_length: the longest sequence there are positions for.
+        embedding: a TokenEmbedding to share; the stack makes its own unless given.
+    """
+
+    layer_class: ClassVar[type[StackLayer]]
+
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        num_heads: int,
+        dff: int,
+        vocab_size: int,
+        dropout_rate: float = 0.1,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        norm_first: bool = False,
+        position: str = "sinusoidal",
+        max_length: int = 1024,
+        embedding: TokenEmbedding | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dff = dff
+        self.vocab_size = vocab_size
+        self.dropout_rate = dropout_rate
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.norm_first = norm_first
+        self.position = position
+        self.max_length = max_length
+        dtype = self.dtype_policy
+        self._shares_embedding = embedding is not None
+        self.embedding = embedding or TokenEmbedding(vocab_size, d_model, name="embedding", dtype=dtype)
+        self.position_encoding = PositionEncoding(position, max_length, name="position", dtype=dtype)
+        self.dropout = keras.layers.Dropout(dropout_rate, name="dropout", dtype=dtype)
+        self.layers = [
+            self.layer_class(
+                d_model,
+                num_heads,
+                dff,
+                dropout_rate=dropout_rate,
+                key_dim=key_dim,
+                value_dim=value_dim,
+                norm_first=norm_first,
+                name=f"layer_{i}",
+                dtype=dtype,
+            )
+            for i in range(num_layers)
+        ]
+        if norm_first:
+            self.norm = keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="norm", dtype=dtype)
+
+    def _build(self, ids_shape: tuple, *context_shape: tuple) -> None:
+        shape = (*ids_shape, self.d_model)
+        if not self.embedding.built:
+            self.embedding.build(ids_shape)
+        self.position_encoding.build(shape)
+        for layer in self.layers:
+            layer.build(shape, *context_shape)
+        if self.norm_first:
+            self.norm.build(shape)
+
+    def embed(self, ids: Any, training: bool | None = None) -> Any:
+        """Maps int ids (batch, length) to what the first layer reads, float (batch, length, d_model)."""
+        return self.dropout(self.position_encoding(self.embedding(ids)), training=training)
+
+    def finish(self, x: Any) -> Any:
+        """The last layer's output, or with pre-norm its normalised form."""
+        return self.norm(x) if self.norm_first else x
+
+    def get_config(self) -> dict[str, Any]:
+        embedding = keras.saving.serialize_keras_object(self.embedding) if self._shares_embedding else None
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "d_model": self.d_model,
+            "num_heads": self.num_heads,
+            "dff": self.dff,
+            "vocab_size": self.vocab_size,
+            "dropout_rate": self.dropout_rate,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "norm_first": self.norm_first,
+            "position": self.position,
+            "max_length": self.max_length,
+            "embedding": embedding,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Stack:
+        if config["embedding"] is not None:
+            config = {**config, "embedding": keras.saving.deserialize_keras_object(config["embedding"])}
+        return cls(**config)

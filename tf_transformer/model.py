@@ -1,0 +1,243 @@
+"""The Transformer: encoder, decoder and projection onto the vocabulary (Vaswani et al., 2017, figure 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from tf_transformer.layers.decoder import Cache, Decoder
+from tf_transformer.layers.embedding import TokenEmbedding
+from tf_transformer.layers.encoder import Encoder
+from tf_transformer.layers.masks import padding_mask
+from tf_transformer.presets import preset_arguments
+
+SHARING = ("all", "target", "none")
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Transformer(keras.Model):
+    """Translates: reads source ids and the target so far, and gives logits for each next target token.
+
+    Args:
+        num_layers: number of encoder layers, and of decoder layers, N.
+        d_model: width of the model.
+        num_heads: number of attention heads, h.
+        dff: width of the feed-forward networks' hidden layer, d_ff.
+        input_vocab_size: number of source tokens.
+        target_vocab_size: number of target tokens.
+        dropout_rate: P_drop, on each sub-layer's output and on the embedding sums.
+        key_dim: d_k, `d_model / num_heads` unless given.
+        value_dim: d_v, `d_model / num_heads` unless given.
+        norm_first: pre-norm instead of the paper's post-norm.
+        position: "sinusoidal", or "learned" (Table 3, row E).
+        max_length: the longest sequence there are positions for.
+        share_embeddings: "all" (source embedding, target embedding and projection are one matrix, as in the paper),
+            "target" (target embedding and projection), or "none".
+
+    Raises:
+        ValueError: sizes or options that can't be; it names the argument, what it was and what is allowed.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer import Transformer
+        >>> model = Transformer(2, 512, 8, 2048, input_vocab_size=8500, target_vocab_size=8000)
+        >>> source, target = np.ones((64, 38), "int32"), np.ones((64, 36), "int32")
+        >>> model((source, target)).shape
+        TensorShape([64, 36, 8000])
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        num_heads: int,
+        dff: int,
+        input_vocab_size: int,
+        target_vocab_size: int,
+        dropout_rate: float = 0.1,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        norm_first: bool = False,
+        position: str = "sinusoidal",
+        max_length: int = 1024,
+        share_embeddings: str = "none",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if share_embeddings not in SHARING:
+            raise ValueError(f"share_embeddings must be one of {', '.join(SHARING)}, got {share_embeddings!r}")
+        if share_embeddings == "all" and input_vocab_size != target_vocab_size:
+            raise ValueError(
+                'share_embeddings="all" needs one vocabulary for both sides, got '
+                f"input_vocab_size={input_vocab_size} and target_vocab_size={target_vocab_size}"
+            )
+        if not 0 <= dropout_rate < 1:
+            raise ValueError(f"dropout_rate must be in [0, 1), got {dropout_rate!r}")
+        for name, size in {"num_layers": num_layers, "dff": dff}.items():
+            if not isinstance(size, int) or size < 1:
+                raise ValueError(f"{name} must be a positive integer, got {size!r}")
+        self.num_layers = num_layers
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dff = dff
+        self.input_vocab_size = input_vocab_size
+        self.target_vocab_size = target_vocab_size
+        self.dropout_rate = dropout_rate
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.norm_first = norm_first
+        self.position = position
+        self.max_length = max_length
+        self.share_embeddings = share_embeddings
+
+        dtype = self.dtype_policy
+        shared = TokenEmbedding(input_vocab_size, d_model, name="embedding", dtype=dtype)
+        arguments = {
+            "dropout_rate": dropout_rate,
+            "key_dim": key_dim,
+            "value_dim": value_dim,
+            "norm_first": norm_first,
+            "position": position,
+            "max_length": max_length,
+            "dtype": dtype,
+        }
+        sizes = (num_layers, d_model, num_heads, dff)
+        self.encoder = Encoder(*sizes, input_vocab_size, embedding=shared, name="encoder", **arguments)
+        self.decoder = Decoder(
+            *sizes,
+            target_vocab_size,
+            embedding=shared if share_embeddings == "all" else None,
+            name="decoder",
+            **arguments,
+        )
+        if share_embeddings == "none":
+            self.projection = keras.layers.Dense(target_vocab_size, use_bias=False, name="projection", dtype=dtype)
+
+    @classmethod
+    def from_preset(cls, name: str, *, input_vocab_size: int, target_vocab_size: int, **changes: Any) -> Transformer:
+        """Makes one of the paper's models.
+
+        Args:
+            name: such as "base" or "big"; `tf-transformer presets` lists them.
+            input_vocab_size: number of source tokens.
+            target_vocab_size: number of target tokens.
+            **changes: arguments that replace the preset's.
+
+        Raises:
+            ValueError: an unknown preset.
+
+        Example:
+            >>> from tf_transformer import Transformer
+            >>> Transformer.from_preset("base", input_vocab_size=37_000, target_vocab_size=37_000).d_model
+            512
+        """
+        return cls(
+            **{
+                **preset_arguments(name),
+                "input_vocab_size": input_vocab_size,
+                "target_vocab_size": target_vocab_size,
+                **changes,
+            }
+        )
+
+    def build(self, input_shape: tuple) -> None:
+        source_shape, target_shape = input_shape
+        self.encoder.build(source_shape)
+        self.decoder.build(target_shape, (*source_shape, self.d_model))
+        if self.share_embeddings == "none":
+            self.projection.build((*target_shape, self.d_model))
+
+    def call(self, inputs: Any, return_attention_scores: bool = False, training: bool | None = None) -> Any:
+        """Works out the logits of every target position at once (teacher forcing).
+
+        Args:
+            inputs: pair of source ids, int (batch, source_len), and target ids, int (batch, target_len): the target
+                shifted right by the start token. 0 is padding.
+            return_attention_scores: whether to return the weights too.
+            training: whether dropout is on.
+
+        Returns:
+            Logits, float (batch, target_len, target_vocab_size); with `return_attention_scores` a pair of them and a
+            dict of lists over layers: "encoder", weights (batch, heads, source_len, source_len); "decoder", (batch,
+            heads, target_len, target_len); "cross", (batch, heads, target_len, source_len).
+        """
+        source_ids, target_ids = inputs
+        context, encoder_scores = self.encoder(source_ids, return_attention_scores=True, training=training)
+        x, decoder_scores = self.decoder(
+            target_ids,
+            context,
+            context_mask=padding_mask(source_ids),
+            return_attention_scores=True,
+            training=training,
+        )
+        logits = self.project(x)
+        if not return_attention_scores:
+            return logits
+        scores = {
+            "encoder": encoder_scores,
+            "decoder": decoder_scores["self"],
+            "cross": decoder_scores["cross"],
+        }
+        return logits, scores
+
+    def project(self, x: Any) -> Any:
+        """Maps the decoder's output, float (batch, length, d_model), to logits (batch, length, target_vocab_size)."""
+        return self.projection(x) if self.share_embeddings == "none" else self.decoder.embedding.project(x)
+
+    def start_cache(self, source_ids: Any, max_length: Any) -> list[Cache]:
+        """Encodes the source and makes what `step` needs for decoding word by word.
+
+        Args:
+            source_ids: int (batch, source_len); 0 is padding.
+            max_length: the most steps there will be.
+
+        Returns:
+            The decoder's cache, one dict of tensors for each layer.
+        """
+        context = self.encoder(source_ids, training=False)
+        return self.decoder.start_cache(context, max_length)
+
+    def step(self, ids: Any, position: Any, cache: list[Cache], source_ids: Any) -> tuple[Any, list[Cache]]:
+        """Works out the logits of one target position; together the steps equal `call`.
+
+        Args:
+            ids: int (batch,), the token at `position`.
+            position: scalar int, from 0.
+            cache: as `start_cache` or the step before returned it.
+            source_ids: int (batch, source_len), as given to `start_cache`.
+
+        Returns:
+            Logits for the next token, float (batch, target_vocab_size), and the new cache.
+
+        Example:
+            >>> import numpy as np
+            >>> from tf_transformer import Transformer
+            >>> model = Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
+            >>> source = np.array([[5, 6, 3]])
+            >>> _ = model((source, np.array([[2]])))
+            >>> logits, cache = model.step(np.array([2]), 0, model.start_cache(source, max_length=10), source)
+            >>> logits.shape
+            TensorShape([1, 20])
+        """
+        x, cache = self.decoder.step(ids, position, cache, padding_mask(source_ids))
+        return ops.squeeze(self.project(x), axis=1), cache
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "d_model": self.d_model,
+            "num_heads": self.num_heads,
+            "dff": self.dff,
+            "input_vocab_size": self.input_vocab_size,
+            "target_vocab_size": self.target_vocab_size,
+            "dropout_rate": self.dropout_rate,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "norm_first": self.norm_first,
+            "position": self.position,
+            "max_length": self.max_length,
+            "share_embeddings": self.share_embeddings,
+        }
