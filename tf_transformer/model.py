@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.decoder import Cache, Decoder
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
@@ -66,6 +67,7 @@ class Transformer(keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_sizes(input_vocab_size=input_vocab_size, target_vocab_size=target_vocab_size)
         if share_embeddings not in SHARING:
             raise ValueError(f"share_embeddings must be one of {', '.join(SHARING)}, got {share_embeddings!r}")
         if share_embeddings == "all" and input_vocab_size != target_vocab_size:
@@ -73,11 +75,6 @@ class Transformer(keras.Model):
                 'share_embeddings="all" needs one vocabulary for both sides, got '
                 f"input_vocab_size={input_vocab_size} and target_vocab_size={target_vocab_size}"
             )
-        if not 0 <= dropout_rate < 1:
-            raise ValueError(f"dropout_rate must be in [0, 1), got {dropout_rate!r}")
-        for name, size in {"num_layers": num_layers, "dff": dff}.items():
-            if not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} must be a positive integer, got {size!r}")
         self.num_layers = num_layers
         self.d_model = d_model
         self.num_heads = num_heads

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.masks import _with_heads
 
 # Added to a forbidden connection's logit. Any logit below 1e22 in size vanishes beside it in float32, so that the
@@ -48,12 +49,12 @@ def scaled_dot_product_attention(
     """
     query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
     # The query is scaled, not the logits: it is smaller, and float16 logits are kept from overflowing.
-    query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
+    query = query / math.sqrt(query.shape[-1])
     logits = ops.matmul(query, ops.swapaxes(key, -1, -2))
     logits = ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
     if attention_mask is not None:
         # Adding a small (batch, 1, query_len or 1, key_len) tensor is cheaper than selecting in the large one.
-        logits = logits + ops.where(attention_mask, 0.0, FORBIDDEN)
+        logits = logits + ops.cast(ops.where(attention_mask, 0.0, FORBIDDEN), logits.dtype)
     weights = ops.cast(ops.softmax(logits, axis=-1), value.dtype)
     output = ops.matmul(weights, value)
     return (output, weights) if return_attention_scores else output
@@ -73,7 +74,7 @@ class MultiHeadAttention(keras.layers.Layer):
         value_dim: width of a head's values, d_v; `d_model / num_heads` unless given.
 
     Raises:
-        ValueError: sizes that are not positive, or `num_heads` not dividing `d_model` where a head's width is not given.
+        ValueError: sizes that are not positive, or `num_heads` not dividing `d_model` where heads' widths aren't given.
 
     Example:
         >>> import numpy as np
@@ -182,10 +183,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
 
 def _check_sizes(d_model: int, num_heads: int, key_dim: int | None, value_dim: int | None) -> None:
-    sizes = {"d_model": d_model, "num_heads": num_heads, "key_dim": key_dim, "value_dim": value_dim}
-    for name, size in sizes.items():
-        if size is not None and (not isinstance(size, int) or size < 1):
-            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+    given = {name: size for name, size in {"key_dim": key_dim, "value_dim": value_dim}.items() if size is not None}
+    check_sizes(d_model=d_model, num_heads=num_heads, **given)
     if (key_dim is None or value_dim is None) and d_model % num_heads:
         raise ValueError(
             f"num_heads must divide d_model, got num_heads={num_heads} and d_model={d_model}; "

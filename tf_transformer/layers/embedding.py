@@ -9,6 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from tf_transformer.layers.arguments import check_sizes
+
 POSITIONS = ("sinusoidal", "learned")
 
 
@@ -58,9 +60,7 @@ class TokenEmbedding(keras.layers.Layer):
 
     def __init__(self, vocab_size: int, d_model: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        for name, size in {"vocab_size": vocab_size, "d_model": d_model}.items():
-            if not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} must be a positive integer, got {size!r}")
+        check_sizes(vocab_size=vocab_size, d_model=d_model)
         self.vocab_size = vocab_size
         self.d_model = d_model
 
@@ -73,12 +73,14 @@ class TokenEmbedding(keras.layers.Layer):
 
     def call(self, ids: Any) -> Any:
         """Maps int ids (batch, length) to float (batch, length, d_model)."""
+        # Ids may come as floats: Keras averages the first batch over the devices to learn its shape.
+        ids = ops.cast(ids, "int32")
         # On TensorFlow a look-up's gradient is sparse. Tied weights get a dense gradient from the projection as well,
         # and under MirroredStrategy the two can't be added (keras#21069). The gradient of a reshape is always dense.
         matrix = ops.reshape(self.embeddings, (self.vocab_size, self.d_model))
         x = ops.take(matrix, ids, axis=0)
         x = ops.cast(x, self.compute_dtype)
-        return x * ops.cast(math.sqrt(self.d_model), self.compute_dtype)
+        return x * math.sqrt(self.d_model)
 
     def project(self, x: Any) -> Any:
         """Maps float (batch, length, d_model) to logits (batch, length, vocab_size) with the transposed matrix."""
@@ -113,8 +115,7 @@ class PositionEncoding(keras.layers.Layer):
         super().__init__(**kwargs)
         if position not in POSITIONS:
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}, got {position!r}")
-        if not isinstance(max_length, int) or max_length < 1:
-            raise ValueError(f"max_length must be a positive integer, got {max_length!r}")
+        check_sizes(max_length=max_length)
         self.position = position
         self.max_length = max_length
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from tf_transformer.layers.arguments import check_sizes
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class FeedForward(keras.layers.Layer):
@@ -24,6 +26,7 @@ class FeedForward(keras.layers.Layer):
 
     def __init__(self, d_model: int, dff: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        check_sizes(d_model=d_model, dff=dff)
         self.d_model = d_model
         self.dff = dff
         self.hidden = keras.layers.Dense(dff, activation="relu", name="hidden", dtype=self.dtype_policy)

@@ -61,4 +61,10 @@ def combine_masks(first: Any | None, second: Any | None) -> Any | None:
 def _with_heads(mask: Any) -> Any:
     """Gives a (batch, query_len, key_len) mask its axis of heads."""
     mask = ops.convert_to_tensor(mask, dtype="bool")
+    if len(mask.shape) not in (3, 4):
+        # One of two axes would broadcast, and mean something else.
+        raise ValueError(
+            "a mask must have shape (batch, query_len or 1, key_len) or (batch, heads or 1, query_len or 1, key_len), "
+            f"got {tuple(mask.shape)}"
+        )
     return ops.expand_dims(mask, axis=1) if len(mask.shape) == 3 else mask

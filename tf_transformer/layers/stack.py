@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import keras
 
+from tf_transformer.layers.arguments import check_dropout_rate, check_sizes
 from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.embedding import PositionEncoding, TokenEmbedding
 from tf_transformer.layers.feed_forward import FeedForward
@@ -113,6 +114,13 @@ class Stack(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_sizes(num_layers=num_layers)
+        check_dropout_rate(dropout_rate)
+        if embedding is not None and (embedding.vocab_size, embedding.d_model) != (vocab_size, d_model):
+            raise ValueError(
+                f"embedding must be a matrix of vocab_size={vocab_size} times d_model={d_model}, "
+                f"got one of {embedding.vocab_size} times {embedding.d_model}"
+            )
         self.num_layers = num_layers
         self.d_model = d_model
         self.num_heads = num_heads
@@ -165,7 +173,11 @@ class Stack(keras.layers.Layer):
         return self.norm(x) if self.norm_first else x
 
     def get_config(self) -> dict[str, Any]:
-        embedding = keras.saving.serialize_keras_object(self.embedding) if self._shares_embedding else None
+        embedding = None
+        if self._shares_embedding:
+            embedding = keras.saving.serialize_keras_object(self.embedding)
+            # By this Keras knows it again in a `.keras` file that holds it twice. It would itself mark the second only.
+            embedding["shared_object_id"] = id(self.embedding)
         return {
             **super().get_config(),
             "num_layers": self.num_layers,

@@ -1,0 +1,39 @@
+# `make demo` and `make test` set up what they need in .venv; a second run reuses it.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test test-slow lint format clean
+
+help:
+	@echo "make demo       train, score and export a toy in minutes"
+	@echo "make test       lint, and run every test but the slow ones"
+	@echo "make test-slow  run the slow tests: real corpora, long trainings"
+	@echo "make lint       check style;  make format  mend it"
+
+# The stamp is renewed when what is to be installed changes.
+$(VENV)/.installed: setup.cfg pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/tf-transformer demo
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/.installed
+	$(BIN)/python -m pytest -m slow
+
+clean:
+	rm -rf $(VENV)

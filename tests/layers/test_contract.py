@@ -1,0 +1,348 @@
+"""What every public layer and the model keep to, one case each, with no argument left at its default."""
+
+import doctest
+import importlib
+import inspect
+import json
+import pkgutil
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import tf_transformer.layers
+from tests import reference
+from tf_transformer import (
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    MultiHeadAttention,
+    PositionEncoding,
+    Residual,
+    TokenEmbedding,
+    Transformer,
+)
+
+random = np.random.default_rng(0)
+
+
+def vectors(length, width=8):
+    return random.standard_normal((2, length, width)).astype("float32")
+
+
+def tokens(length):
+    """Two sentences, the second one word shorter."""
+    ids = random.integers(1, 20, (2, length)).astype("int32")
+    ids[1, -1] = 0
+    return ids
+
+
+@dataclass
+class Case:
+    """A layer's class, its arguments, inputs for it, and what the shapes of output and scores are."""
+
+    cls: type
+    arguments: dict[str, Any]
+    inputs: list[np.ndarray]
+    output: tuple
+    scores: Any = None
+    name: str = ""
+    one_argument: bool = False
+
+    def make(self, **more):
+        return self.cls(**self.arguments, **more)
+
+    def call(self, layer, inputs, **more):
+        return layer(tuple(inputs), **more) if self.one_argument else layer(*inputs, **more)
+
+    def made_and_called(self, **more):
+        layer = self.make(**more)
+        self.call(layer, self.inputs)
+        return reference.randomise(layer)
+
+    def model(self, layer):
+        """A functional model that is the layer alone, for any batch size and lengths."""
+        inputs = [keras.Input((None, *x.shape[2:]), dtype=str(x.dtype)) for x in self.inputs]
+        return keras.Model(inputs, self.call(layer, inputs))
+
+
+HEADS = {"num_heads": 2, "key_dim": 3, "value_dim": 5}
+LAYER = {"d_model": 8, **HEADS, "dff": 16, "dropout_rate": 0.2, "norm_first": True}
+STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9}
+
+CASES = [
+    Case(
+        MultiHeadAttention,
+        {"d_model": 6, **HEADS},
+        [vectors(4), vectors(5), vectors(5)],
+        (2, 4, 6),
+        (2, 2, 4, 5),
+    ),
+    Case(FeedForward, {"d_model": 8, "dff": 16}, [vectors(4)], (2, 4, 8)),
+    Case(Residual, {"dropout_rate": 0.2, "norm_first": False}, [vectors(4), vectors(4)], (2, 4, 8)),
+    Case(TokenEmbedding, {"vocab_size": 20, "d_model": 8}, [tokens(4)], (2, 4, 8)),
+    Case(PositionEncoding, {"position": "learned", "max_length": 9}, [vectors(4)], (2, 4, 8)),
+    Case(
+        PositionEncoding,
+        {"position": "sinusoidal", "max_length": 9},
+        [vectors(4)],
+        (2, 4, 8),
+        name="SinusoidalEncoding",
+    ),
+    Case(EncoderLayer, LAYER, [vectors(4)], (2, 4, 8), (2, 2, 4, 4)),
+    Case(DecoderLayer, LAYER, [vectors(4), vectors(5)], (2, 4, 8), [(2, 2, 4, 4), (2, 2, 4, 5)]),
+    Case(Encoder, {**STACK, "vocab_size": 20}, [tokens(4)], (2, 4, 8), [(2, 2, 4, 4)]),
+    Case(
+        Decoder,
+        {**STACK, "vocab_size": 20},
+        [tokens(4), vectors(5)],
+        (2, 4, 8),
+        {"self": [(2, 2, 4, 4)], "cross": [(2, 2, 4, 5)]},
+    ),
+    Case(
+        Transformer,
+        {**STACK, "input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all"},
+        [tokens(5), tokens(4)],
+        (2, 4, 20),
+        {"encoder": [(2, 2, 5, 5)], "decoder": [(2, 2, 4, 4)], "cross": [(2, 2, 4, 5)]},
+        one_argument=True,
+    ),
+]
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name or case.cls.__name__)
+
+
+def test_every_public_layer_has_a_case():
+    public = {getattr(tf_transformer, name) for name in tf_transformer.layers.__all__} | {Transformer}
+    assert {thing for thing in public if inspect.isclass(thing)} == {case.cls for case in CASES}
+
+
+def shapes_of(scores):
+    """The scores with a shape in place of each tensor, a tuple of several as a list."""
+    if isinstance(scores, dict):
+        return {name: shapes_of(value) for name, value in scores.items()}
+    if isinstance(scores, list | tuple):
+        return [shapes_of(value) for value in scores]
+    return tuple(scores.shape)
+
+
+@every_case
+def test_eager_and_symbolic_calls_have_the_same_shapes(case):
+    layer = case.make()
+    symbolic = [keras.Input(batch_shape=x.shape, dtype=str(x.dtype)) for x in case.inputs]
+    for inputs in (symbolic, case.inputs):
+        if case.scores is None:
+            assert case.call(layer, inputs).shape == case.output
+        else:
+            output, *scores = case.call(layer, inputs, return_attention_scores=True)
+            assert output.shape == case.output
+            assert shapes_of(scores if len(scores) > 1 else scores[0]) == case.scores
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.scores], ids=lambda case: case.cls.__name__)
+def test_scores_come_only_when_asked_for(case):
+    layer = case.make()
+    expected, *_ = case.call(layer, case.inputs, return_attention_scores=True)
+    np.testing.assert_allclose(case.call(layer, case.inputs), expected, atol=1e-6)
+
+
+@every_case
+@pytest.mark.filterwarnings("ignore:The model does not have any trainable weights")
+def test_in_a_model_of_unknown_lengths_it_is_the_same_and_trains_every_weight(case):
+    layer = case.make()
+    model = case.model(layer)
+    assert model.output_shape == (None, None, case.output[-1])
+    reference.randomise(layer)
+    np.testing.assert_allclose(model(case.inputs), case.call(layer, case.inputs), atol=1e-6)
+
+    before = {weight.path: weight.numpy() for weight in layer.trainable_weights}
+    # The layers' own dropout would make the losses below noise.
+    for part in layer._flatten_layers():
+        if isinstance(part, keras.layers.Dropout):
+            part.rate = 0.0
+    target = random.standard_normal(case.output)
+    model.compile(keras.optimizers.SGD(0.03), "mse", jit_compile=False)
+    losses = model.fit(case.inputs, target, epochs=3, verbose=0).history["loss"]
+    assert np.isfinite(losses).all()
+    if before:
+        assert losses[-1] < losses[0]
+    for weight in layer.trainable_weights:
+        change = np.abs(weight.numpy() - before[weight.path]).max()
+        if weight.path.endswith("key/bias"):
+            # It adds the same to all logits of a query, which the softmax takes away again.
+            assert change < 1e-6, weight.path
+        else:
+            assert change > 1e-6, weight.path
+
+
+@every_case
+def test_every_argument_is_kept_and_is_in_the_config(case):
+    parameters = {}
+    for cls in case.cls.__mro__:
+        if cls.__module__.startswith("tf_transformer."):
+            parameters |= inspect.signature(cls.__init__).parameters
+    names = {name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD and name != "self"}
+    assert names - {"embedding"} == set(case.arguments)
+    layer = case.make(name="somebody", dtype="mixed_bfloat16")
+    config = layer.get_config()
+    for name, value in case.arguments.items():
+        assert getattr(layer, name) == value
+        assert config[name] == value
+    assert names <= set(config)
+    assert all(hasattr(layer, name) for name in names)
+    assert layer.name == config["name"] == "somebody"
+
+
+@every_case
+def test_config_round_trip(case):
+    layer = case.made_and_called(name="somebody", dtype="float32")
+    config = layer.get_config()
+    twin = case.cls.from_config(json.loads(json.dumps(config)))
+    assert twin.get_config() == config
+    assert twin.dtype_policy.name == "float32"
+    case.call(twin, case.inputs)
+    assert [w.path for w in twin.weights] == [w.path for w in layer.weights]
+    twin.set_weights(layer.get_weights())
+    np.testing.assert_allclose(case.call(twin, case.inputs), case.call(layer, case.inputs), atol=1e-6)
+
+
+@every_case
+def test_config_keeps_the_precision(case):
+    twin = case.cls.from_config(case.make(dtype="mixed_bfloat16").get_config())
+    assert {part.dtype_policy.name for part in twin._flatten_layers()} == {"mixed_bfloat16"}
+
+
+@every_case
+def test_defaults_survive_the_config_round_trip(case):
+    parameters = inspect.signature(case.cls.__mro__[0].__init__).parameters
+    optional = {name for name, p in parameters.items() if p.default is not p.empty}
+    layer = case.cls(**{name: value for name, value in case.arguments.items() if name not in optional})
+    assert case.cls.from_config(layer.get_config()).get_config() == layer.get_config()
+
+
+@every_case
+def test_keras_file_round_trip(case, tmp_path):
+    layer = case.make()
+    model = layer if isinstance(layer, keras.Model) else case.model(layer)
+    if model is layer:
+        case.call(layer, case.inputs)
+    reference.randomise(layer)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    inputs = tuple(case.inputs) if case.one_argument else case.inputs
+    np.testing.assert_allclose(loaded(inputs), model(inputs), atol=1e-6)
+    assert [w.path for w in loaded.weights] == [w.path for w in model.weights]
+
+
+@every_case
+def test_mixed_precision(case):
+    layer = case.made_and_called(dtype="mixed_bfloat16")
+    output = case.call(layer, case.inputs)
+    assert output.dtype == "bfloat16"
+    assert {weight.dtype for weight in layer.weights} <= {"float32"}
+    assert {part.dtype_policy.name for part in layer._flatten_layers()} == {"mixed_bfloat16"}
+    full = case.make()
+    case.call(full, case.inputs)
+    full.set_weights(layer.get_weights())
+    error = keras.ops.cast(output, "float32") - case.call(full, case.inputs)
+    assert np.abs(error).mean() < 0.05
+
+
+@every_case
+def test_double_precision(case):
+    layer = case.made_and_called(dtype="float64")
+    assert case.call(layer, case.inputs).dtype == "float64"
+    assert {weight.dtype for weight in layer.weights} <= {"float64"}
+
+
+@every_case
+def test_the_layer_is_registered(case):
+    name = f"tf_transformer>{case.cls.__name__}"
+    assert keras.saving.get_registered_object(name) is case.cls
+
+
+WRONG = [
+    *[
+        (case.cls, case.arguments, name, value)
+        for case in CASES
+        for name in case.arguments
+        if name in ("num_layers", "d_model", "num_heads", "dff", "key_dim", "value_dim", "max_length")
+        or name.endswith("vocab_size")
+        for value in (0, -8, 2.5, "8", True)
+    ],
+    *[
+        (case.cls, case.arguments, "dropout_rate", value)
+        for case in CASES
+        if "dropout_rate" in case.arguments
+        for value in (-0.1, 1.0, 1.5)
+    ],
+    *[(case.cls, case.arguments, "position", "rotary") for case in CASES if "position" in case.arguments],
+    (Transformer, CASES[-1].arguments, "share_embeddings", "some"),
+]
+
+
+def test_wrong_arguments_are_refused_by_name_and_value():
+    for cls, arguments, name, value in WRONG:
+        # What is wrong is told whether or not the two vocabularies are one.
+        sharing = {"share_embeddings": "none"} if name.endswith("vocab_size") and cls is Transformer else {}
+        with pytest.raises(ValueError) as caught:
+            cls(**{**arguments, **sharing, name: value})
+        message = str(caught.value)
+        assert message.startswith(f"{name} must be "), (cls, name, value, message)
+        assert message.endswith(f"got {value!r}"), (cls, name, value, message)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if "num_heads" in case.arguments], ids=lambda c: c.cls.__name__
+)
+@pytest.mark.parametrize("missing", ["key_dim", "value_dim"])
+def test_heads_must_divide_the_width_unless_their_widths_are_given(case, missing):
+    uneven = {**case.arguments, "num_heads": 3, "d_model": 8}
+    case.cls(**uneven)
+    with pytest.raises(ValueError, match="num_heads must divide d_model, got num_heads=3 and d_model=8"):
+        case.cls(**{**uneven, missing: None})
+
+
+@pytest.mark.parametrize("cls", [Encoder, Decoder])
+def test_a_shared_embedding_of_other_sizes_is_refused(cls):
+    for vocab_size, d_model in ((21, 8), (20, 16)):
+        with pytest.raises(ValueError, match=f"embedding must be .* got one of {vocab_size} times {d_model}"):
+            cls(**STACK, vocab_size=20, embedding=TokenEmbedding(vocab_size, d_model))
+
+
+def test_a_shared_embedding_stays_shared_in_a_keras_file(tmp_path):
+    """Of the layers alone, in a model of one's own."""
+    embedding = TokenEmbedding(20, 8)
+    source, target = keras.Input((5,), dtype="int32"), keras.Input((4,), dtype="int32")
+    encoder = Encoder(**STACK, vocab_size=20, embedding=embedding)
+    decoder = Decoder(**STACK, vocab_size=20, embedding=embedding)
+    model = reference.randomise(keras.Model([source, target], decoder(target, encoder(source))))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert sum(weight.shape == (20, 8) for weight in loaded.weights) == 1
+    inputs = [tokens(5), tokens(4)]
+    np.testing.assert_allclose(loaded(inputs), model(inputs), atol=1e-6)
+
+
+MODULES = [
+    "tf_transformer.model",
+    *(f"tf_transformer.layers.{module.name}" for module in pkgutil.iter_modules(tf_transformer.layers.__path__)),
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_docstring_examples(module):
+    result = doctest.testmod(
+        importlib.import_module(module), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    )
+    assert result.failed == 0
+
+
+def test_every_public_name_has_an_example():
+    finder = doctest.DocTestFinder(recurse=False)
+    for name in {*tf_transformer.layers.__all__, "Transformer"}:
+        (found,) = finder.find(getattr(tf_transformer, name), name)
+        assert found.examples, name

@@ -1,0 +1,130 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import reference
+from tf_transformer import PositionEncoding, TokenEmbedding, positional_encoding
+
+DEPTHS = (2, 8, 64)
+LENGTH = 600
+TABLES = {depth: positional_encoding(LENGTH, depth) for depth in DEPTHS}
+
+
+def test_tokens_are_rows_times_the_root_of_the_width():
+    embedding = TokenEmbedding(10, 16)
+    x = embedding(np.array([[3, 0], [9, 3]]))
+    matrix = embedding.embeddings.numpy()
+    np.testing.assert_allclose(x, 4 * matrix[[[3, 0], [9, 3]]], rtol=1e-6)
+
+
+def test_projection_is_the_transposed_matrix_unscaled():
+    embedding = TokenEmbedding(10, 16)
+    embedding.build()
+    x = np.random.default_rng(0).standard_normal((2, 3, 16)).astype("float32")
+    np.testing.assert_allclose(embedding.project(x), x @ embedding.embeddings.numpy().T, atol=1e-5)
+
+
+def test_embedded_tokens_and_first_logits_have_unit_variance():
+    embedding = TokenEmbedding(2000, 64)
+    x = embedding(np.arange(2000)[None])
+    assert np.var(x) == pytest.approx(1, rel=0.03)
+    noise = np.random.default_rng(0).standard_normal((1, 100, 64)).astype("float32")
+    assert np.var(embedding.project(noise)) == pytest.approx(1, rel=0.1)
+
+
+def test_the_tied_gradient_is_dense_and_the_sum_of_both_paths():
+    embedding = TokenEmbedding(7, 4)
+    ids = np.array([[1, 1, 5]])
+    context = np.random.default_rng(0).standard_normal((1, 3, 4)).astype("float32")
+    embedding.build()
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(embedding(ids) * context) + tf.reduce_sum(embedding.project(context)[..., :2])
+    gradient = tape.gradient(loss, embedding.embeddings.value)
+    assert isinstance(gradient, tf.Tensor)
+    expected = np.zeros((7, 4))
+    for position, token in enumerate([1, 1, 5]):
+        expected[token] += 2 * context[0, position]
+    expected[:2] += context.sum(axis=(0, 1))
+    np.testing.assert_allclose(gradient, expected, atol=1e-5)
+
+
+def test_the_gradient_of_a_lookup_alone_is_dense_too():
+    embedding = TokenEmbedding(7, 4)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(embedding(np.array([[2]])))
+    gradient = tape.gradient(loss, embedding.embeddings.value)
+    assert isinstance(gradient, tf.Tensor)
+    np.testing.assert_allclose(gradient, [[2.0 if row == 2 else 0.0] * 4 for row in range(7)])
+
+
+@pytest.mark.parametrize("depth", [2, 6, 64, 512])
+def test_sinusoids_are_the_papers_interleaved(depth):
+    table = positional_encoding(70, depth)
+    assert table.shape == (70, depth)
+    assert table.dtype == "float32"
+    np.testing.assert_allclose(table, reference.sinusoids(70, depth), atol=1e-7)
+
+
+def test_far_sinusoids_keep_float64s_accuracy():
+    """An angle worked out in float32 would be off by 1e-4 here."""
+    row = positional_encoding(5001, 4)[5000]
+    expected = [math.sin(5000), math.cos(5000), math.sin(50), math.cos(50)]
+    np.testing.assert_allclose(row, expected, atol=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(depth=st.sampled_from(DEPTHS), pos=st.integers(0, LENGTH - 1), data=st.data())
+def test_an_offset_is_one_linear_map_for_every_position(depth, pos, data):
+    """PE(pos + k) = M_k PE(pos), where M_k turns each pair (sin, cos) by k times its frequency."""
+    offset = data.draw(st.integers(-pos, LENGTH - 1 - pos))
+    linear_map = np.zeros((depth, depth))
+    for i in range(0, depth, 2):
+        turn = offset / 10000 ** (i / depth)
+        linear_map[i : i + 2, i : i + 2] = [[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]]
+    table = TABLES[depth]
+    np.testing.assert_allclose(linear_map @ table[pos], table[pos + offset], atol=1e-6)
+    # The map knows the offset only: it takes every position there.
+    start, stop = max(0, -offset), LENGTH - max(0, offset)
+    np.testing.assert_allclose(table[start:stop] @ linear_map.T, table[start + offset : stop + offset], atol=1e-6)
+
+
+def test_a_map_solved_from_some_positions_holds_for_the_others():
+    table = positional_encoding(200, 8).astype("float64")
+    solved, *_ = np.linalg.lstsq(table[:50], table[13:63], rcond=None)
+    np.testing.assert_allclose(table[50:187] @ solved, table[63:], atol=1e-4)
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+def test_positions_are_added(position):
+    layer = PositionEncoding(position, max_length=9)
+    x = np.random.default_rng(0).standard_normal((2, 5, 6)).astype("float32")
+    got = layer(x)
+    table = reference.sinusoids(5, 6) if position == "sinusoidal" else layer.weights[0].numpy()[:5]
+    np.testing.assert_allclose(got, x + table, atol=1e-6)
+    assert len(layer.trainable_weights) == (position == "learned")
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("at", [0, 3, tf.constant(8)])
+def test_one_position_alone_is_as_in_the_sequence(position, at):
+    layer = PositionEncoding(position, max_length=9)
+    x = np.random.default_rng(0).standard_normal((2, 9, 6)).astype("float32")
+    whole = layer(x)
+    i = int(at)
+    np.testing.assert_allclose(layer(x[:, i : i + 1], at=at), whole[:, i : i + 1], atol=1e-7)
+
+
+def test_a_sequence_longer_than_the_positions_is_refused():
+    layer = PositionEncoding("sinusoidal", max_length=4)
+    assert layer(np.zeros((1, 4, 2), "float32")).shape == (1, 4, 2)
+    with pytest.raises(ValueError, match="5 tokens is longer than the model's 4 positions.*max_length"):
+        layer(np.zeros((1, 5, 2), "float32"))
+
+
+def test_sinusoids_of_odd_width_are_refused():
+    with pytest.raises(ValueError, match="d_model.*got 5"):
+        positional_encoding(3, 5)

@@ -1,0 +1,252 @@
+"""The command `tf-transformer`: a thin face over the package.
+
+Everything heavy is imported inside the commands, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tf_transformer.errors import UserError
+
+app = typer.Typer(
+    name="tf-transformer",
+    help='The Transformer of "Attention Is All You Need": train it, score it, export it, translate with it.',
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+INTERRUPTED = 130  # the shell's status for Ctrl-C
+USER_MISTAKE = 2
+
+RECIPE_ARGUMENT = typer.Argument(help="The recipe, a YAML file; train/recipes holds some.", show_default=False)
+SET_OPTION = typer.Option(
+    "--set", help="Replaces a setting: --set training.steps=200. Repeatable.", metavar="KEY=VALUE"
+)
+RUN_DIR_OPTION = typer.Option(
+    "--run-dir", help="Where the run goes.  [default: runs/NAME of the recipe]", show_default=False
+)
+MODEL_ARGUMENT = typer.Argument(help="A run's folder, or a SavedModel's.", show_default=False)
+BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Sentences translated at once.")
+JSON_OPTION = typer.Option("--json", help="Print JSON on standard output.")
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, RECIPE_ARGUMENT],
+    overrides: Annotated[list[str] | None, SET_OPTION] = None,
+    run_dir: Annotated[Path | None, RUN_DIR_OPTION] = None,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+) -> None:
+    """Trains a model from a recipe and scores it."""
+    from tf_transformer.recipe import load_recipe
+
+    loaded = load_recipe(recipe, overrides or [])
+    with _quiet_tensorflow():
+        from tf_transformer import experiment
+
+    run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes)
+    _show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)
+    notes.print(f"run: {run.path}")
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, MODEL_ARGUMENT],
+    source: Annotated[Path, typer.Option(help="Sentences to translate, one a line.")],
+    reference: Annotated[Path, typer.Option(help="Their translations, one a line.")],
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without regard to case as well.")] = False,
+    batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+) -> None:
+    """Translates a file and scores it; a run's scores.json gets the figures."""
+    from tf_transformer.data.sources import TextFiles
+
+    pairs = list(TextFiles(source, reference))
+    with _quiet_tensorflow():
+        from tf_transformer import experiment
+        from tf_transformer.evaluation import evaluate_translations
+        from tf_transformer.run_directory import RunDirectory
+        from tf_transformer.translation import load_translate
+
+    where = {"source": str(source), "reference": str(reference)}
+    if (model / "recipe.yaml").is_file():
+        run = RunDirectory.open(model)
+        scores = {**where, **experiment.evaluate(run, pairs, lowercase, batch_size)}
+        run.write_scores(scores)
+    else:
+        scores, _ = evaluate_translations(load_translate(model), pairs, lowercase, batch_size)
+        scores = {**where, **scores}
+    _show_scores(scores, as_json)
+
+
+@app.command()
+def translate(
+    model: Annotated[Path, MODEL_ARGUMENT],
+    file: Annotated[
+        Path | None, typer.Argument(help="Sentences, one a line.  [default: standard input]", show_default=False)
+    ] = None,
+    cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of a sentence that is too long.")] = False,
+    batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print an object a line: translation, score, truncated.")
+    ] = False,
+) -> None:
+    """Translates a file, or standard input, line by line to standard output."""
+    with _quiet_tensorflow():
+        from tf_transformer.translation import load_translate, translate_texts
+
+    function = load_translate(model)
+    name = "standard input" if file is None else str(file)
+    lines = enumerate(_read_lines(file, name), start=1)
+    # Sorted by length within a window, so that batches hold little padding, and written window by window.
+    while window := list(islice(lines, 16 * batch_size)):
+        for (number, _), translation in zip(
+            window, translate_texts(function, [line for _, line in window], batch_size), strict=True
+        ):
+            if translation.truncated and not cut:
+                raise UserError(
+                    f"{name}, line {number}: more tokens than the model has positions; split it, or give --cut to "
+                    "translate its beginning"
+                )
+            _write_line(json.dumps(translation._asdict(), ensure_ascii=False) if as_json else translation.text)
+        sys.stdout.flush()
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
+    destination: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DEST",
+            help="savedmodels/NAME for the next version, or savedmodels/NAME/VERSION.",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Writes a run's best model as a SavedModel, its tokenizer inside."""
+    with _quiet_tensorflow():
+        from tf_transformer.experiment import export_run
+        from tf_transformer.run_directory import RunDirectory
+
+    print(export_run(RunDirectory.open(run), destination))
+
+
+@app.command()
+def presets(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
+    """Lists the paper's configurations with their parameter counts."""
+    from tf_transformer.presets import PRESETS
+
+    if as_json:
+        rows = [{"name": name, "parameters": preset.parameters, **preset.model} for name, preset in PRESETS.items()]
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("preset", "N", "d_model", "d_ff", "h", "d_k", "d_v", "dropout", "parameters", "paper", box=None)
+    for name, preset in PRESETS.items():
+        model = preset.model
+        width = model["d_model"] // model["num_heads"]
+        sizes = [model["num_layers"], model["d_model"], model["dff"], model["num_heads"]]
+        widths = [model.get("key_dim") or width, model.get("value_dim") or width, model["dropout_rate"]]
+        paper = f"{preset.paper_millions} M" if preset.paper_millions else ""
+        table.add_row(name, *map(str, [*sizes, *widths]), f"{preset.parameters:,}", paper)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    notes.print(
+        "Parameters with the paper's vocabulary of 37,000; its own figures are rounded and lie up to 4 M higher."
+    )
+
+
+@app.command()
+def demo() -> None:
+    """Trains, scores and exports a toy in minutes, and translates with it."""
+    from tf_transformer.recipe import load_recipe
+
+    recipe = load_recipe(Path(__file__).parents[1] / "train" / "recipes" / "demo.yaml")
+    with _quiet_tensorflow():
+        from tf_transformer.demo import run_demo
+
+    run_demo(recipe, Path("runs"), Path("savedmodels"), notes)
+
+
+def main() -> None:
+    """Runs the command; a user's mistake is one line and exit status 2."""
+    try:
+        app()
+    except UserError as error:
+        print(f"tf-transformer: {error}", file=sys.stderr)
+        sys.exit(USER_MISTAKE)
+    except KeyboardInterrupt:
+        print("tf-transformer: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `head` does. Python would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+@contextmanager
+def _quiet_tensorflow() -> Iterator[None]:
+    """Keeps TensorFlow's start-up notices from the user while it is imported; errors are still told by exceptions."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    saved = os.dup(2)
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 2)
+    os.close(silence)
+    try:
+        yield
+        import tensorflow as tf
+
+        # The first device look-up prints notices of its own.
+        tf.config.list_physical_devices()
+        tf.get_logger().setLevel("ERROR")
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def _read_lines(file: Path | None, name: str) -> Iterator[str]:
+    """Reads lines of UTF-8, split at line feeds alone, so that one line in is one line out."""
+    try:
+        stream = sys.stdin.buffer if file is None else file.open("rb")
+        with stream:
+            for number, line in enumerate(stream, start=1):
+                try:
+                    yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise UserError(
+                        f"{name}, line {number}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8"
+                    ) from None
+    except OSError as error:
+        raise UserError(f"{name}: can't be read: {error.strerror}; give a file of sentences, one a line") from None
+
+
+def _write_line(text: str) -> None:
+    """One line of output for one line of input, whatever line breaks a translation may hold, in any locale."""
+    sys.stdout.buffer.write(" ".join(text.splitlines()).encode("utf-8") + b"\n")
+
+
+def _show_scores(scores: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(scores, indent=2, ensure_ascii=False))
+        return
+    print(f"BLEU {scores['bleu']:.2f}   {scores['signature']}")
+    print(f"chrF {scores['chrf']:.2f}   {scores['chrf_signature']}")
+    if "lowercased" in scores:
+        print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
+    if "perplexity" in scores:
+        print(f"perplexity {scores['perplexity']:.3f} a token")

@@ -1,0 +1,13 @@
+"""Where sentence pairs come from, and how they become batches."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "batching": ["make_batches", "padding_share"],
+        "demo": ["DemoSource"],
+        "filters": ["PairCounts", "count_pairs"],
+        "sources": ["TextFiles", "TfdsSource", "TsvFile"],
+    },
+)

@@ -1,0 +1,150 @@
+"""Which pairs are trained on, and the count of those that are not.
+
+`make_batches` and `count_pairs` both go through `encode` and `verdicts`: what is counted is what is dropped.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.errors import UserError
+
+KEPT, EMPTY, TOO_LONG, BAD_RATIO = range(4)
+
+# Pairs tokenised at a time: enough to hide the cost of Python, few enough to stay a stream.
+CHUNK = 1000
+CHUNK_SPEC = (tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.string))
+
+
+@dataclasses.dataclass(frozen=True)
+class PairCounts:
+    """What one pass over the pairs found.
+
+    Attributes:
+        kept: Pairs that pass.
+        empty: Dropped: no token on one side at least.
+        too_long: Dropped: more than `max_length` tokens on one side at least.
+        bad_ratio: Dropped: one side more than `max_ratio` times as long as the other.
+        source_tokens: Tokens of the kept source sentences, END counted.
+        target_tokens: Tokens of the kept target sentences, END counted.
+    """
+
+    kept: int
+    empty: int
+    too_long: int
+    bad_ratio: int
+    source_tokens: int
+    target_tokens: int
+
+    def __str__(self) -> str:
+        dropped = self.empty + self.too_long + self.bad_ratio
+        return (
+            f"{self.kept:,} of {self.kept + dropped:,} pairs kept "
+            f"({self.source_tokens:,} source and {self.target_tokens:,} target tokens); {dropped:,} dropped: "
+            f"{self.empty:,} empty, {self.too_long:,} too long, {self.bad_ratio:,} of unlike lengths"
+        )
+
+
+def count_pairs(
+    pairs: Iterable[tuple[str, str]], tokenizers, max_length: int, max_ratio: float | None = None
+) -> PairCounts:
+    """Counts what `make_batches` keeps and drops, and why, in one streaming pass.
+
+    A pair that deserves to be dropped for several reasons counts under the first: empty, too long, ratio.
+
+    Args:
+        pairs: Source and target sentences.
+        tokenizers: A `TokenizerPair`.
+        max_length: The most tokens on either side, END counted.
+        max_ratio: How many times as long as the other a side may be, END counted; None for any.
+
+    Returns:
+        The counts; `str()` of them is a line for the log.
+
+    Raises:
+        UserError: For limits that make no sense, and whatever `pairs` raises.
+
+    Example:
+        >>> from tf_transformer.tokenizers import train_tokenizers
+        >>> pairs = [("a dog runs", "ein Hund rennt"), ("a man", "ein Mann"), ("no", "")]
+        >>> tokenizers = train_tokenizers(pairs, kind="wordpiece", vocab_size=60)
+        >>> counts = count_pairs(pairs, tokenizers, max_length=20)
+        >>> counts.kept, counts.empty
+        (2, 1)
+    """
+    check_limits(max_length, max_ratio)
+
+    @tf.function(input_signature=CHUNK_SPEC)
+    def judge(sources, targets):
+        source, target = encode(tokenizers, sources, targets)
+        source_lengths, target_lengths = source.row_lengths() + 1, target.row_lengths() + 1
+        verdict = verdicts(source_lengths, target_lengths, max_length, max_ratio)
+        kept = tf.cast(verdict == KEPT, tf.int64)
+        return (
+            tf.math.bincount(verdict, minlength=4),
+            tf.reduce_sum(source_lengths * kept),
+            tf.reduce_sum(target_lengths * kept),
+        )
+
+    counts, source_tokens, target_tokens = np.zeros(4, np.int64), 0, 0
+    for sources, targets in chunks(pairs):
+        found, in_source, in_target = judge(sources, targets)
+        counts += found.numpy()
+        source_tokens += int(in_source)
+        target_tokens += int(in_target)
+    return PairCounts(
+        kept=int(counts[KEPT]),
+        empty=int(counts[EMPTY]),
+        too_long=int(counts[TOO_LONG]),
+        bad_ratio=int(counts[BAD_RATIO]),
+        source_tokens=source_tokens,
+        target_tokens=target_tokens,
+    )
+
+
+def check_limits(max_length: int, max_ratio: float | None) -> None:
+    """Raises UserError where no pair at all could pass."""
+    if max_length < 2:
+        raise UserError(f"max_length is {max_length}: it counts the closing token too, so give at least 2")
+    if max_ratio is not None and not max_ratio >= 1:
+        raise UserError(f"max_ratio is {max_ratio}: give at least 1 (equal lengths), or none for any")
+
+
+def chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Streams pairs as arrays of at most `CHUNK` source and as many target sentences."""
+    stream = iter(pairs)
+    while chunk := list(itertools.islice(stream, CHUNK)):
+        # dtype object: NumPy's own string type would pad every sentence to the longest.
+        texts = np.array(chunk, dtype=object)
+        yield texts[:, 0], texts[:, 1]
+
+
+def encode(tokenizers, sources: tf.Tensor, targets: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Tokenises a chunk: strings (batch,) to int32 ids (batch, None), START and END not added."""
+    return tokenizers.source.tokenize(sources), tokenizers.target.tokenize(targets)
+
+
+def verdicts(
+    source_lengths: tf.Tensor, target_lengths: tf.Tensor, max_length: int, max_ratio: float | None
+) -> tf.Tensor:
+    """Says of each pair whether it is kept, or why not.
+
+    Args:
+        source_lengths: int64 (batch,), END counted.
+        target_lengths: int64 (batch,), END (or START) counted.
+        max_length: The most tokens on either side.
+        max_ratio: How many times as long as the other a side may be; None for any.
+
+    Returns:
+        int32 (batch,): KEPT, EMPTY, TOO_LONG or BAD_RATIO.
+    """
+    longer, shorter = tf.maximum(source_lengths, target_lengths), tf.minimum(source_lengths, target_lengths)
+    limit = math.inf if max_ratio is None else max_ratio
+    # int64 / int64 is float64, as in Python: a ratio of exactly max_ratio stays.
+    verdict = tf.where(longer / shorter > limit, BAD_RATIO, KEPT)
+    verdict = tf.where(longer > max_length, TOO_LONG, verdict)
+    return tf.where(shorter == 1, EMPTY, verdict)

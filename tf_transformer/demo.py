@@ -1,0 +1,115 @@
+"""The demo: trains, scores and exports a toy, and translates with the export in a new process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tf_transformer.data.demo import DemoSource
+from tf_transformer.errors import UserError
+from tf_transformer.experiment import export_run, train
+from tf_transformer.inspection import attention_of
+from tf_transformer.plots import plot_attention
+from tf_transformer.recipe import Recipe
+from tf_transformer.run_directory import RunDirectory, load_model
+
+# What a user types to translate with the export: nothing of this package is needed.
+LOADING = """\
+import tensorflow as tf, tensorflow_text
+translate = tf.saved_model.load({path!r}).translate
+"""
+_TRANSLATING = """
+import json, sys
+texts = json.load(sys.stdin)
+output = translate(tf.constant(texts))
+json.dump([text.decode() for text in output["translation"].numpy()], sys.stdout)
+"""
+SAMPLES = 3
+
+
+def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) -> RunDirectory:
+    """Runs the demo from its recipe.
+
+    An earlier demo is left as it is: the run then goes to `demo-2` and so on, the export to the next version.
+
+    Args:
+        recipe: `train/recipes/demo.yaml`.
+        runs: the folder of runs.
+        savedmodels: the folder of exports.
+        console: where it tells what it does.
+
+    Returns:
+        The run directory.
+    """
+    began = time.perf_counter()
+    run = train(recipe, _free_folder(runs / recipe.name), console)
+    exported = export_run(run, savedmodels / recipe.name)
+
+    samples = _samples()
+    translations = translate_in_new_process(exported, [source for source, _ in samples])
+    picture = _draw_attention(run, samples[0][0], translations[0])
+
+    scores = json.loads(run.scores.read_text(encoding="utf-8"))
+    table = Table("held-out test sentences", "", box=None, show_header=True, header_style="bold")
+    table.add_row("loss", f"{scores['loss']:.3f}")
+    table.add_row("perplexity", f"{scores['perplexity']:.3f} a token")
+    table.add_row("BLEU", f"{scores['bleu']:.2f}")
+    table.add_row("", scores["signature"])
+    table.add_row("seconds", f"{time.perf_counter() - began:.0f}, of which training {scores['training_seconds']:.0f}")
+    console.print()
+    console.print(table)
+    console.print("\nTranslated by the SavedModel in a new process:\n")
+    for (source, reference), translation in zip(samples, translations, strict=True):
+        console.print(f"  {source}\n  {translation}", markup=False)
+        if translation != reference:
+            console.print(f"  (should be: {reference})", markup=False)
+        console.print()
+    console.print(f"attention picture: {picture}", markup=False)
+    console.print(f"SavedModel:        {exported}   load it with\n", markup=False)
+    console.print(LOADING.format(path=str(exported)), markup=False)
+    return run
+
+
+def translate_in_new_process(exported: Path, texts: list[str]) -> list[str]:
+    """Translates with a SavedModel in a process that imports only tensorflow and tensorflow_text."""
+    process = subprocess.run(
+        [sys.executable, "-c", LOADING.format(path=str(exported)) + _TRANSLATING],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if process.returncode:
+        raise UserError(f"{exported}: the SavedModel does not translate in a new process: {process.stderr[-500:]}")
+    return json.loads(process.stdout)
+
+
+def _samples() -> list[tuple[str, str]]:
+    """Test sentences of some length, whose word order moves."""
+    return sorted(DemoSource("test"), key=lambda pair: len(pair[0]))[-SAMPLES:]
+
+
+def _draw_attention(run: RunDirectory, source: str, translation: str) -> Path:
+    attention = attention_of(load_model(run.path), run.load_tokenizers(), source, translation)
+    return plot_attention(
+        attention.cross[-1],
+        attention.source_tokens,
+        attention.target_tokens,
+        run.path / "attention.png",
+        title="Encoder-decoder attention of the last layer",
+    )
+
+
+def _free_folder(folder: Path) -> Path:
+    number = 1
+    free = folder
+    while free.exists():
+        number += 1
+        free = folder.with_name(f"{folder.name}-{number}")
+    return free

@@ -1,0 +1,168 @@
+"""Scores of translations: BLEU and chrF as sacreBLEU computes them, each with its signature."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tf_transformer.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transformer.translation import Translate, Translation
+
+
+class NgramCounts(NamedTuple):
+    """What BLEU's four precisions are made of, 1-grams first.
+
+    Attributes:
+        counts: n-grams of the hypotheses that their references hold too, clipped.
+        totals: n-grams of the hypotheses.
+    """
+
+    counts: tuple[int, ...]
+    totals: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How near a set of translations is to its references.
+
+    Attributes:
+        bleu: corpus BLEU, 0 to 100.
+        chrf: corpus chrF2, 0 to 100.
+        signature: sacreBLEU's signature of the BLEU figure.
+        chrf_signature: sacreBLEU's signature of the chrF figure.
+        precisions: the clipped n-gram counts and their totals, four of each.
+        brevity_penalty: `exp(1 - reference_length / hypothesis_length)`, or 1 if nothing is too short.
+        hypothesis_length: tokens of all hypotheses together.
+        reference_length: tokens of all references together.
+    """
+
+    bleu: float
+    chrf: float
+    signature: str
+    chrf_signature: str
+    precisions: NgramCounts
+    brevity_penalty: float
+    hypothesis_length: int
+    reference_length: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The scores as `json.dumps` takes them, under the names of the attributes."""
+        counts = {name: list(values) for name, values in self.precisions._asdict().items()}
+        return {**asdict(self), "precisions": counts}
+
+
+def score_translations(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    lowercase: bool = False,
+    tokenize: str = "13a",
+    smooth_method: str = "exp",
+) -> Scores:
+    """Scores translations against one reference each.
+
+    The defaults are sacreBLEU's. Text goes in as people read it; sacreBLEU splits it into words itself.
+
+    Args:
+        hypotheses: the translations, str.
+        references: what each of them should have been, str, in the same order.
+        lowercase: whether BLEU and chrF are blind to case.
+        tokenize: how sacreBLEU splits text for BLEU; "none" for text that is tokenised already.
+        smooth_method: what BLEU does about an n-gram order without a match; "none" makes the whole BLEU 0.
+
+    Returns:
+        The scores of the set as a whole, which are not the means over its sentences.
+
+    Raises:
+        UserError: the two differ in length, are empty or hold something else than str, or sacreBLEU
+            lacks the tokenizer or the smoothing method.
+
+    Example:
+        >>> scores = score_translations(["The cat sat on the mat."], ["The cat sat on a mat."])
+        >>> print(f"{scores.bleu:.1f} {scores.signature.split('|version')[0]}")
+        48.9 nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp
+    """
+    from sacrebleu.metrics import BLEU, CHRF
+
+    hypotheses = _as_texts("hypotheses", hypotheses)
+    references = _as_texts("references", references)
+    if len(hypotheses) != len(references):
+        raise UserError(
+            f"{len(hypotheses)} hypotheses against {len(references)} references: "
+            "give one reference for each hypothesis, in the same order"
+        )
+    if not hypotheses:
+        raise UserError("nothing to score: give at least one hypothesis and its reference")
+    _check_choice("tokenize", tokenize, BLEU.TOKENIZERS)
+    _check_choice("smooth_method", smooth_method, BLEU.SMOOTH_DEFAULTS)
+
+    try:
+        # `force` silences the warning that text looks tokenised, which "none" says it is.
+        metric = BLEU(lowercase=lowercase, tokenize=tokenize, smooth_method=smooth_method, force=tokenize == "none")
+    except (ImportError, RuntimeError, OSError) as error:
+        # Some of sacreBLEU's tokenizers need another package or a file it downloads.
+        reason = " ".join(str(error).split())
+        raise UserError(f"tokenize={tokenize!r} cannot be used here: {reason}") from error
+    chrf_metric = CHRF(lowercase=lowercase)
+    bleu = metric.corpus_score(hypotheses, [references])
+    chrf = chrf_metric.corpus_score(hypotheses, [references])
+    return Scores(
+        bleu=bleu.score,
+        chrf=chrf.score,
+        signature=str(metric.get_signature()),
+        chrf_signature=str(chrf_metric.get_signature()),
+        precisions=NgramCounts(tuple(bleu.counts), tuple(bleu.totals)),
+        brevity_penalty=bleu.bp,
+        hypothesis_length=bleu.sys_len,
+        reference_length=bleu.ref_len,
+    )
+
+
+def evaluate_translations(
+    translate: Translate, pairs: Sequence[tuple[str, str]], lowercase: bool = False, batch_size: int = 64
+) -> tuple[dict[str, Any], list[Translation]]:
+    """Translates a set and scores it.
+
+    Args:
+        translate: as `tf_transformer.translation.load_translate` gives it.
+        pairs: sentences and their references.
+        lowercase: whether to score without regard to case as well, under "lowercased".
+        batch_size: sentences at once.
+
+    Returns:
+        A dict that `json.dumps` takes: the scores, "sentences", and "translation_seconds"; and the translations.
+
+    Raises:
+        UserError: there is no pair.
+    """
+    from tf_transformer.translation import translate_texts
+
+    start = time.perf_counter()
+    translations = list(translate_texts(translate, [source for source, _ in pairs], batch_size))
+    seconds = time.perf_counter() - start
+    hypotheses = [translation.text for translation in translations]
+    references = [reference for _, reference in pairs]
+    scores = score_translations(hypotheses, references).as_dict()
+    if lowercase:
+        scores["lowercased"] = score_translations(hypotheses, references, lowercase=True).as_dict()
+    return {**scores, "sentences": len(pairs), "translation_seconds": round(seconds, 2)}, translations
+
+
+def _as_texts(name: str, texts: Sequence[str]) -> list[str]:
+    """The texts as a list; sacreBLEU would score the characters of a lone string without a word."""
+    if isinstance(texts, str):
+        raise UserError(f"{name} is one string: give a list of strings, one for each sentence")
+    texts = list(texts)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise UserError(f"{name}[{index}] is {type(text).__name__}: give str (decode bytes as UTF-8)")
+    return texts
+
+
+def _check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise UserError(f"{name}={value!r} is not known to sacreBLEU: choose one of {', '.join(allowed)}")

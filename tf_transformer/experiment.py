@@ -1,0 +1,245 @@
+"""One experiment from its recipe: data, tokenizers, model, training, scores."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+from rich.console import Console
+
+from tf_transformer.data.batching import make_batches, padding_share, with_known_length
+from tf_transformer.data.demo import DemoSource
+from tf_transformer.data.filters import count_pairs
+from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
+from tf_transformer.errors import UserError
+from tf_transformer.evaluation import evaluate_translations
+from tf_transformer.export.saved_model import export_saved_model, version_folder
+from tf_transformer.export.translator import Translator
+from tf_transformer.model import Transformer
+from tf_transformer.recipe import DataSettings, Recipe, load_recipe, save_recipe
+from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.tokenizers import train_tokenizers
+from tf_transformer.training.callbacks import Checkpoints, Pace, SampleTranslations, StopAt
+from tf_transformer.training.distribution import make_strategy
+from tf_transformer.training.loss import SmoothedCrossEntropy
+from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
+from tf_transformer.training.progress import ProgressBar
+from tf_transformer.training.schedule import TransformerSchedule
+from tf_transformer.translation import translate_texts
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tf_transformer.tokenizers import TokenizerPair
+
+Pairs = Iterable[tuple[str, str]]
+
+
+def open_source(data: DataSettings, split: str) -> Pairs:
+    """Opens the pairs of a split.
+
+    Args:
+        data: the recipe's section.
+        split: "train", "validation" or "test".
+
+    Returns:
+        Pairs of source and target text, to be iterated over as often as one likes.
+
+    Raises:
+        UserError: they can't be read.
+    """
+    where = getattr(data, split)
+    root = Path(data.root or ".")
+    if data.kind == "demo":
+        return DemoSource(where)
+    if data.kind == "files":
+        return TextFiles(root / where[0], root / where[1], invalid_utf8=data.invalid_utf8)
+    if data.kind == "tsv":
+        return TsvFile(root / where, invalid_utf8=data.invalid_utf8)
+    return TfdsSource(data.dataset, where, data.source_language, data.target_language, data_dir=data.root)
+
+
+def compile_model(model: Transformer, recipe: Recipe) -> None:
+    """Compiles a model as the paper trains it: Adam, its learning-rate schedule, smoothed cross-entropy."""
+    training = recipe.training
+    schedule = TransformerSchedule(model.d_model, training.warmup_steps, training.learning_rate_scale)
+    model.compile(
+        optimizer=keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9),
+        loss=SmoothedCrossEntropy(training.label_smoothing),
+        metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
+        jit_compile=False,  # each new batch shape would be compiled anew
+    )
+
+
+def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None = None) -> RunDirectory:
+    """Trains a model, scores its best checkpoint, and leaves everything in a new run directory.
+
+    Args:
+        recipe: the experiment.
+        run_path: the folder to make.
+        console: where progress is told; nowhere unless given.
+
+    Returns:
+        The run directory.
+
+    Raises:
+        UserError: a mistake in the recipe's data, or a folder that holds another run.
+    """
+    console = console or Console(quiet=True)
+    began = time.perf_counter()
+    train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
+    sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
+    for source in sources[1:]:
+        for _ in source:  # one pass, so that a mistake in them is told now and not after hours
+            pass
+    keras.utils.set_random_seed(recipe.seed)
+    tokenizers = train_tokenizers(
+        train_pairs,
+        kind=recipe.tokenizer.kind,
+        vocab_size=recipe.tokenizer.vocab_size,
+        joint=recipe.tokenizer.joint,
+    )
+    run = RunDirectory.create(run_path)
+    save_recipe(recipe, run.recipe)
+    tokenizers.save(run.tokenizer)
+
+    strategy = make_strategy(recipe.training.distribution)
+    batches = _batches(recipe, tokenizers, train_pairs, validation_pairs, strategy.num_replicas_in_sync, console)
+    with strategy.scope():
+        model = Transformer(
+            **recipe.model.arguments(tokenizers.source.vocab_size, tokenizers.target.vocab_size),
+        )
+        model.build(((None, None), (None, None)))
+        compile_model(model, recipe)
+    console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
+    _fit(
+        model,
+        recipe,
+        run,
+        tokenizers,
+        batches,
+        list(islice(validation_pairs, recipe.training.sample_translations)),
+        console,
+    )
+
+    split = "test" if recipe.data.test else "validation"
+    seconds = time.perf_counter() - began
+    scores = evaluate(run, sources[-1], lowercase=recipe.evaluation.lowercase)
+    run.write_scores({"set": split, **scores, "training_seconds": round(seconds, 1)})
+    return run
+
+
+def _batches(
+    recipe: Recipe,
+    tokenizers: TokenizerPair,
+    train_pairs: Pairs,
+    validation_pairs: Pairs,
+    devices: int,
+    console: Console,
+) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+    """Makes the batches of training and validation, and tells what they hold."""
+    data = recipe.data
+    limits = {"max_length": data.max_length, "max_ratio": data.max_ratio}
+    for name, pairs in ("train", train_pairs), ("validation", validation_pairs):
+        counts = count_pairs(pairs, tokenizers, **limits)
+        if not counts.kept:
+            raise UserError(f"data.{name}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
+        console.print(f"{name}: {counts}", highlight=False)
+        if getattr(pairs, "skipped", 0):
+            console.print(f"{name}: {pairs.skipped:,} pairs skipped for invalid UTF-8", highlight=False)
+    options = {"batch_tokens": data.batch_tokens, "row_multiple": devices, **limits}
+    shuffled = {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
+    share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled))
+    console.print(f"padding: {share:.1%} of the positions of an epoch", highlight=False)
+    return (
+        make_batches(train_pairs, tokenizers, **options, **shuffled, repeat=True),
+        with_known_length(make_batches(validation_pairs, tokenizers, **options)),
+    )
+
+
+def _fit(
+    model: Transformer,
+    recipe: Recipe,
+    run: RunDirectory,
+    tokenizers: TokenizerPair,
+    batches: tuple[tf.data.Dataset, tf.data.Dataset],
+    samples: Sequence[tuple[str, str]],
+    console: Console,
+) -> None:
+    training = recipe.training
+    checkpoints = Checkpoints(run.checkpoints, keep=training.keep_checkpoints)
+    progress = ProgressBar(training.steps, console)
+    tensorboard = keras.callbacks.TensorBoard(run.logs, write_graph=False, profile_batch=0)
+    callbacks = [StopAt(training.steps), Pace(), tensorboard, checkpoints, progress]
+    if samples:
+        translator = Translator(model, tokenizers, recipe.evaluation.extra_length)
+
+        def translate(texts: Sequence[str]) -> list[str]:
+            return [translation.text for translation in translate_texts(translator.translate, texts)]
+
+        callbacks.append(SampleTranslations(translate, samples, run.logs / "validation"))
+    if training.early_stopping:
+        callbacks.append(keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping))
+    train_batches, validation_batches = batches
+    try:
+        # Keras's epoch is here the time from one validation to the next; the data knows its own epochs.
+        model.fit(
+            train_batches,
+            epochs=math.ceil(training.steps / training.validate_every),
+            steps_per_epoch=training.validate_every,
+            validation_data=validation_batches,
+            shuffle=False,  # the batches come shuffled
+            callbacks=callbacks,
+            verbose=0,
+        )
+    except KeyboardInterrupt:
+        console.print(f"interrupted; saved {checkpoints.save()}", highlight=False)
+        raise
+    finally:
+        progress.stop()
+
+
+def evaluate(
+    run: RunDirectory,
+    pairs: Pairs,
+    lowercase: bool = False,
+    batch_size: int | None = None,
+) -> dict[str, Any]:
+    """Translates a set with a run's best checkpoint and scores it.
+
+    Args:
+        run: the run directory.
+        pairs: sentences and their references.
+        lowercase: whether to score without regard to case as well.
+        batch_size: sentences at once; the recipe's unless given.
+
+    Returns:
+        What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more.
+    """
+    recipe = load_recipe(run.recipe)
+    model, tokenizers = load_model(run.path), run.load_tokenizers()
+    compile_model(model, recipe)
+    sentences = list(pairs)
+    batches = make_batches(
+        sentences, tokenizers, batch_tokens=recipe.data.batch_tokens, max_length=recipe.model.max_length
+    )
+    figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True)
+    translator = Translator(model, tokenizers, recipe.evaluation.extra_length)
+    scores, _ = evaluate_translations(
+        translator.translate, sentences, lowercase, batch_size or recipe.evaluation.batch_size
+    )
+    return {**scores, **{name: figures[name] for name in ("perplexity", "accuracy", "loss")}}
+
+
+def export_run(run: RunDirectory, destination: str | os.PathLike) -> Path:
+    """Exports a run's best checkpoint as a SavedModel; see `export_saved_model` for where it goes."""
+    folder = version_folder(destination)  # refused before anything is loaded
+    recipe = load_recipe(run.recipe)
+    translator = Translator(load_model(run.path), run.load_tokenizers(), recipe.evaluation.extra_length)
+    return export_saved_model(translator, folder)

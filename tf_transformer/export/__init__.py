@@ -1,0 +1,8 @@
+"""From a trained model to what can be served: text in, text out, the tokenizer inside."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={"saved_model": ["export_saved_model", "version_folder"], "translator": ["Translator"]},
+)

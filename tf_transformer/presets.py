@@ -1,0 +1,223 @@
+"""The paper's configurations by name, with what the paper says each scored (Vaswani et al., 2017, Table 3).
+
+A row of Table 3 is the base model with one change, and is written here the same way.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from tf_transformer.errors import UserError
+
+# The joint byte-pair vocabulary of WMT 2014 English-German, which the table's parameter counts go by.
+PAPER_VOCAB_SIZE = 37_000
+
+_BASE_MODEL = {
+    "num_layers": 6,
+    "d_model": 512,
+    "num_heads": 8,
+    "dff": 2048,
+    "dropout_rate": 0.1,
+    # A head is d_model / num_heads wide unless a row says otherwise.
+    "key_dim": None,
+    "value_dim": None,
+    "position": "sinusoidal",
+    "share_embeddings": "all",
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One configuration of the paper.
+
+    Attributes:
+        name: what it is called here.
+        model: the `Transformer` arguments, all but the vocabulary sizes.
+        label_smoothing: epsilon_ls, a setting of its training.
+        steps: how many updates the paper trained it for.
+        perplexity: the paper's, per subword, on newstest2013 English-German.
+        bleu: the paper's, on the same set.
+        paper_millions: the paper's rounded count of parameters in millions, where it gives one.
+    """
+
+    name: str
+    model: dict[str, Any]
+    label_smoothing: float
+    steps: int
+    perplexity: float
+    bleu: float
+    paper_millions: int | None
+
+    @property
+    def parameters(self) -> int:
+        """The exact count of parameters with the paper's vocabulary."""
+        return count_parameters(input_vocab_size=PAPER_VOCAB_SIZE, target_vocab_size=PAPER_VOCAB_SIZE, **self.model)
+
+
+def _row(
+    name: str,
+    perplexity: float,
+    bleu: float,
+    paper_millions: int | None = None,
+    label_smoothing: float = 0.1,
+    steps: int = 100_000,
+    **changes: Any,
+) -> Preset:
+    return Preset(name, {**_BASE_MODEL, **changes}, label_smoothing, steps, perplexity, bleu, paper_millions)
+
+
+# Names end in the changed value: h heads, dk key width, n layers, d model width, dff inner width; dropout and
+# smoothing in per cent.
+_ROWS = (
+    _row("base", 4.92, 25.8, 65),
+    _row("big", 4.33, 26.4, 213, d_model=1024, dff=4096, num_heads=16, dropout_rate=0.3, steps=300_000),
+    _row("table3_a_h1", 5.29, 24.9, num_heads=1),
+    _row("table3_a_h4", 5.00, 25.5, num_heads=4),
+    _row("table3_a_h16", 4.91, 25.8, num_heads=16),
+    _row("table3_a_h32", 5.01, 25.4, num_heads=32),
+    _row("table3_b_dk16", 5.16, 25.1, 58, key_dim=16),
+    _row("table3_b_dk32", 5.01, 25.4, 60, key_dim=32),
+    _row("table3_c_n2", 6.11, 23.7, 36, num_layers=2),
+    _row("table3_c_n4", 5.19, 25.3, 50, num_layers=4),
+    _row("table3_c_n8", 4.88, 25.5, 80, num_layers=8),
+    _row("table3_c_d256", 5.75, 24.5, 28, d_model=256),
+    _row("table3_c_d1024", 4.66, 26.0, 168, d_model=1024),
+    _row("table3_c_dff1024", 5.12, 25.4, 53, dff=1024),
+    _row("table3_c_dff4096", 4.75, 26.2, 90, dff=4096),
+    _row("table3_d_dropout0", 5.77, 24.6, dropout_rate=0.0),
+    _row("table3_d_dropout20", 4.95, 25.5, dropout_rate=0.2),
+    _row("table3_d_smoothing0", 4.67, 25.3, label_smoothing=0.0),
+    _row("table3_d_smoothing20", 5.47, 25.7, label_smoothing=0.2),
+    _row("table3_e_learned_positions", 4.92, 25.7, position="learned"),
+)
+
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ROWS}
+
+
+def get_preset(name: str) -> Preset:
+    """Finds a configuration of the paper by name.
+
+    Args:
+        name: one of `PRESETS`.
+
+    Returns:
+        The preset.
+
+    Raises:
+        UserError: there is none of that name; the message tells the nearest one.
+
+    Example:
+        >>> get_preset("table3_b_dk16").bleu
+        25.1
+    """
+    if name not in PRESETS:
+        raise UserError(f"there is no preset {name!r}; {nearest_preset(name)}")
+    return PRESETS[name]
+
+
+def nearest_preset(name: str) -> str:
+    """Says, for an error's message, which preset may have been meant by a name that is none."""
+    nearest = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.5)
+    return f"did you mean {nearest[0]}?" if nearest else f"choose one of {', '.join(PRESETS)}"
+
+
+def preset_arguments(name: str) -> dict[str, Any]:
+    """Gives the `Transformer` arguments of a configuration of the paper, all but the vocabulary sizes.
+
+    Args:
+        name: one of `PRESETS`.
+
+    Returns:
+        A new dictionary of arguments.
+
+    Raises:
+        UserError: there is no preset of that name.
+
+    Example:
+        >>> preset_arguments("big")["num_heads"]
+        16
+    """
+    return dict(get_preset(name).model)
+
+
+def count_parameters(
+    num_layers: int,
+    d_model: int,
+    num_heads: int,
+    dff: int,
+    input_vocab_size: int,
+    target_vocab_size: int,
+    dropout_rate: float = 0.1,
+    key_dim: int | None = None,
+    value_dim: int | None = None,
+    norm_first: bool = False,
+    position: str = "sinusoidal",
+    max_length: int = 1024,
+    share_embeddings: str = "none",
+) -> int:
+    """Counts the trainable numbers of a `Transformer` without making it.
+
+    Args:
+        num_layers: layers in the encoder, and as many in the decoder.
+        d_model: width of the model.
+        num_heads: heads of each attention.
+        dff: width inside the feed-forward networks.
+        input_vocab_size: size of the source vocabulary.
+        target_vocab_size: size of the target vocabulary.
+        dropout_rate: has no parameters; taken so that a model's arguments can be handed on as they are.
+        key_dim: width of a head's queries and keys; `d_model / num_heads` unless given.
+        value_dim: width of a head's values; `d_model / num_heads` unless given.
+        norm_first: pre-norm, which ends each stack with one more norm.
+        position: "sinusoidal" (no parameters) or "learned" (a table for each stack).
+        max_length: positions in a learned table.
+        share_embeddings: "all" (one matrix), "target" (target and projection share) or "none" (three).
+
+    Returns:
+        The number of parameters.
+
+    Raises:
+        UserError: the arguments make no model.
+
+    Example:
+        >>> count_parameters(**preset_arguments("base"), input_vocab_size=37_000, target_vocab_size=37_000)
+        63082496
+    """
+    if (key_dim is None or value_dim is None) and d_model % num_heads:
+        raise UserError(
+            f"num_heads must divide d_model, got num_heads={num_heads} and d_model={d_model}; "
+            "choose another, or give key_dim and value_dim"
+        )
+    keys = num_heads * (key_dim or d_model // num_heads)
+    values = num_heads * (value_dim or d_model // num_heads)
+    attention = 2 * _dense(d_model, keys) + _dense(d_model, values) + _dense(values, d_model)
+    feed_forward = _dense(d_model, dff) + _dense(dff, d_model)
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    closing_norms = 2 * norm if norm_first else 0
+    positions = 2 * max_length * d_model if position == "learned" else 0
+    rows = _embedding_rows(input_vocab_size, target_vocab_size, share_embeddings)
+    return num_layers * (encoder_layer + decoder_layer) + closing_norms + positions + rows * d_model
+
+
+def _dense(inputs: int, outputs: int) -> int:
+    return inputs * outputs + outputs
+
+
+def _embedding_rows(input_vocab_size: int, target_vocab_size: int, share_embeddings: str) -> int:
+    """Counts the rows of all embedding and projection matrices."""
+    if share_embeddings == "all":
+        if input_vocab_size != target_vocab_size:
+            raise UserError(
+                'share_embeddings="all" needs one vocabulary for both languages, got '
+                f"input_vocab_size={input_vocab_size} and target_vocab_size={target_vocab_size}; "
+                'make them the same, or choose "target" or "none"'
+            )
+        return target_vocab_size
+    if share_embeddings == "target":
+        return input_vocab_size + target_vocab_size
+    if share_embeddings == "none":
+        return input_vocab_size + 2 * target_vocab_size
+    raise UserError(f'share_embeddings must be "all", "target" or "none", got {share_embeddings!r}')

@@ -1,0 +1,128 @@
+"""A run's folder: what lies where, and the models in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tf_transformer.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transformer.model import Transformer
+    from tf_transformer.tokenizers import TokenizerPair
+
+
+class RunDirectory:
+    """The folder that one training fills.
+
+    It holds `recipe.yaml` (resolved), `tokenizer/`, `checkpoints/`, `logs/` (for TensorBoard) and `scores.json`.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self.path = Path(path)
+        self.recipe = self.path / "recipe.yaml"
+        self.tokenizer = self.path / "tokenizer"
+        self.checkpoints = self.path / "checkpoints"
+        self.logs = self.path / "logs"
+        self.scores = self.path / "scores.json"
+
+    @classmethod
+    def create(cls, path: str | os.PathLike) -> RunDirectory:
+        """Makes a new run's folder.
+
+        Raises:
+            UserError: something lies there already, or the folder can't be made.
+        """
+        run = cls(path)
+        try:
+            if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
+                what = "holds another run" if run.recipe.exists() else "is not empty"
+                raise UserError(
+                    f"{run.path}: {what}, which is left as it is; choose another folder with --run-dir, or move it away"
+                )
+            run.checkpoints.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{run.path}: the run's folder can't be made: {error.strerror}") from None
+        return run
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> RunDirectory:
+        """Opens a run's folder.
+
+        Raises:
+            UserError: there is none.
+        """
+        run = cls(path)
+        if not run.recipe.is_file():
+            raise UserError(f"{run.path}: no run here (no recipe.yaml); give the folder that `train` made")
+        return run
+
+    def best_checkpoint(self) -> Path:
+        """The checkpoint with the lowest validation perplexity, or the newest where none was validated.
+
+        Raises:
+            UserError: there is no checkpoint yet.
+        """
+        best = self.checkpoints / "best.keras"
+        if best.is_file():
+            return best
+        steps = sorted(self.checkpoints.glob("step-*.keras"))
+        if not steps:
+            raise UserError(f"{self.checkpoints}: no checkpoint yet; train for longer than training.validate_every")
+        return steps[-1]
+
+    def load_tokenizers(self) -> TokenizerPair:
+        """The run's tokenizers."""
+        from tf_transformer.tokenizers import TokenizerPair
+
+        return TokenizerPair.load(self.tokenizer)
+
+    def write_scores(self, scores: dict[str, Any]) -> None:
+        """Writes `scores.json`; what it held moves into the list "earlier"."""
+        earlier = []
+        if self.scores.is_file():
+            previous = json.loads(self.scores.read_text(encoding="utf-8"))
+            earlier = [*previous.pop("earlier", []), previous]
+        text = json.dumps({**scores, "earlier": earlier}, indent=2, ensure_ascii=False)
+        partial = self.scores.with_suffix(".partial")
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(self.scores)
+
+
+def load_model(path: str | os.PathLike) -> Transformer:
+    """Loads a trained model in any process, ready to be called (to train on, compile it first).
+
+    Args:
+        path: a run's folder (its best checkpoint is taken) or a `.keras` file.
+
+    Raises:
+        UserError: no model there, or a damaged one.
+
+    Example:
+        >>> import numpy as np, tf_transformer as tt
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
+        >>> _ = model((np.array([[5, 3]]), np.array([[2]])))
+        >>> model.save("/tmp/tiny.keras")
+        >>> tt.load_model("/tmp/tiny.keras").d_model
+        8
+    """
+    import keras
+
+    import tf_transformer.model  # noqa: F401  Keras finds the classes only once they are registered
+
+    path = Path(path)
+    file = path if path.suffix == ".keras" else RunDirectory.open(path).best_checkpoint()
+    if not file.is_file():
+        raise UserError(f"{file}: no such model; give a run's folder or a .keras file")
+    try:
+        return keras.saving.load_model(file, compile=False)
+    except Exception as error:  # whatever a damaged archive makes h5py, zipfile or Keras raise
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(
+            f"{file}: not a model of this package, or damaged ({reason}); use another checkpoint"
+        ) from error

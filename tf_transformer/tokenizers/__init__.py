@@ -1,0 +1,14 @@
+"""Text to ids and back, as TensorFlow ops."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "base": ["END_ID", "PAD_ID", "START_ID", "UNKNOWN_ID", "Tokenizer"],
+        "pair": ["TokenizerPair"],
+        "sentencepiece": ["SentencePieceTokenizer"],
+        "training": ["train_tokenizers"],
+        "wordpiece": ["WordPieceTokenizer"],
+    },
+)

@@ -1,0 +1,96 @@
+"""What every tokenizer offers, and the ids all of them agree on."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+PAD_ID = 0
+UNKNOWN_ID = 1
+START_ID = 2
+END_ID = 3
+
+
+class Tokenizer(tf.Module):
+    """Text to ids and back.
+
+    `tokenize` and `detokenize` are graph ops: they work in `tf.data`, in a `tf.function`, and in a SavedModel
+    made from a `tf.Module` that holds the tokenizer, which then needs no other file.
+
+    Attributes:
+        file_suffix: how the name of this tokenizer's file ends.
+    """
+
+    file_suffix: str
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids, the four special ones included."""
+        raise NotImplementedError
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Splits texts into the ids of their pieces.
+
+        Args:
+            texts: UTF-8 strings, shape (batch,), dtype string. Bytes that are not UTF-8 count as U+FFFD.
+
+        Returns:
+            Ids, shape (batch, None), dtype int32, without START and END.
+        """
+        raise NotImplementedError
+
+    def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Joins ids into texts. PAD, START and END leave no text, wherever they stand.
+
+        Args:
+            ids: shape (batch, length), ragged or padded, dtype int32 or int64.
+
+        Returns:
+            UTF-8 strings, shape (batch,), dtype string.
+        """
+        if not isinstance(ids, tf.RaggedTensor):
+            ids = tf.RaggedTensor.from_tensor(ids)
+        ids = tf.cast(ids, tf.int32)
+        special = (ids == PAD_ID) | (ids == START_ID) | (ids == END_ID)
+        return self._join(tf.ragged.boolean_mask(ids, ~special))
+
+    def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Does `detokenize`'s work, once PAD, START and END are gone."""
+        raise NotImplementedError
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        """Names the pieces that ids stand for, to be read by a person.
+
+        Args:
+            ids: the ids of one text; any sequence of integers.
+
+        Returns:
+            One string for each id, just as the vocabulary has it: `▁dog`, `##ing`, `</s>`, `<0xEA>`.
+        """
+        raise NotImplementedError
+
+    def normalize(self, text: str) -> str:
+        """Gives the normal form of a text: what `detokenize(tokenize(text))` gives back.
+
+        Args:
+            text: any string that UTF-8 can encode.
+
+        Returns:
+            The text without what this tokenizer does not tell apart.
+        """
+        raise NotImplementedError
+
+    def to_bytes(self) -> bytes:
+        """Gives the content of the file that `from_bytes` reads."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Tokenizer:
+        """Makes a tokenizer from the content of its file.
+
+        Args:
+            data: what `to_bytes` gave.
+
+        Raises:
+            UserError: where the data is no such file.
+        """
+        raise NotImplementedError

@@ -1,0 +1,115 @@
+"""The tokenizers of the two languages, and the files they are kept in."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+
+import tensorflow as tf
+
+from tf_transformer.errors import UserError
+from tf_transformer.tokenizers.base import Tokenizer
+from tf_transformer.tokenizers.sentencepiece import SentencePieceTokenizer
+from tf_transformer.tokenizers.wordpiece import WordPieceTokenizer
+
+KINDS: dict[str, type[Tokenizer]] = {
+    "bpe": SentencePieceTokenizer,
+    "unigram": SentencePieceTokenizer,
+    "wordpiece": WordPieceTokenizer,
+}
+
+DESCRIPTION = "tokenizer.json"
+
+
+class TokenizerPair(tf.Module):
+    """The tokenizer of the source language and that of the target language.
+
+    Args:
+        source: the tokenizer of the source language.
+        target: the tokenizer of the target language; the same object where one vocabulary serves both.
+        kind: "bpe", "unigram" or "wordpiece".
+
+    Attributes:
+        joint: whether one vocabulary serves both languages.
+
+    Example:
+        >>> import tempfile
+        >>> from tf_transformer.tokenizers import TokenizerPair, train_tokenizers
+        >>> pair = train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     pair.save(directory)
+        ...     TokenizerPair.load(directory).target.vocab_size
+        280
+    """
+
+    def __init__(self, source: Tokenizer, target: Tokenizer, kind: str) -> None:
+        super().__init__()
+        self.source = source
+        self.target = target
+        self.kind = kind
+
+    @property
+    def joint(self) -> bool:
+        return self.source is self.target
+
+    def save(self, directory: str | PathLike) -> None:
+        """Writes plain files: `tokenizer.json`, and a `.model` or `.txt` for each vocabulary.
+
+        Args:
+            directory: where to; made where it does not exist.
+        """
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        tokenizers = {"joint": self.source} if self.joint else {"source": self.source, "target": self.target}
+        for name, tokenizer in tokenizers.items():
+            (directory / (name + tokenizer.file_suffix)).write_bytes(tokenizer.to_bytes())
+        description = {"kind": self.kind, "joint": self.joint}
+        (directory / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: str | PathLike) -> TokenizerPair:
+        """Reads what `save` wrote.
+
+        Args:
+            directory: where the files are.
+
+        Returns:
+            A pair that gives the same ids as the one that was saved.
+
+        Raises:
+            UserError: where a file is missing or damaged; it names the file.
+        """
+        directory = Path(directory)
+        text = _read(directory / DESCRIPTION)
+        try:
+            description = json.loads(text)
+            kind, joint = description["kind"], description["joint"]
+            tokenizer_class = KINDS[kind]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f'{directory / DESCRIPTION}: expected {{"kind": one of {", ".join(KINDS)}, '
+                '"joint": true or false}; copy or train the tokenizer anew'
+            ) from error
+
+        def load_one(name: str) -> Tokenizer:
+            path = directory / (name + tokenizer_class.file_suffix)
+            data = _read(path)
+            try:
+                return tokenizer_class.from_bytes(data)
+            except UserError as error:
+                raise UserError(f"{path}: {error}") from error
+
+        if joint:
+            tokenizer = load_one("joint")
+            return cls(tokenizer, tokenizer, kind)
+        return cls(load_one("source"), load_one("target"), kind)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be read ({error.strerror}); give a directory that TokenizerPair.save wrote"
+        ) from error

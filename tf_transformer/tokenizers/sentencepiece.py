@@ -1,0 +1,75 @@
+"""SentencePiece, BPE or unigram, as TensorFlow Text's op."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tensorflow_text as text
+from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
+
+from tf_transformer.errors import UserError
+from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """Splits text with a SentencePiece model.
+
+    A model of `train_tokenizers` spells characters it has never seen in bytes, so every text survives the
+    round trip in its normal form (NFKC, with runs of blanks made one).
+
+    Args:
+        model: the bytes of a SentencePiece model whose `<pad>`, `<unk>`, `<s>`, `</s>` are 0, 1, 2, 3.
+
+    Raises:
+        UserError: for bytes that are no such model.
+
+    Example:
+        >>> from tf_transformer.tokenizers import train_tokenizers
+        >>> tokenizer = train_tokenizers([("a dog", "ein Hund")], vocab_size=280).source
+        >>> tokenizer.detokenize(tokenizer.tokenize(["a  dog 🐕"])).numpy()[0].decode()
+        'a dog 🐕'
+    """
+
+    file_suffix = ".model"
+
+    def __init__(self, model: bytes) -> None:
+        super().__init__()
+        self._model = model
+        self._processor = SentencePieceProcessor()
+        try:
+            self._processor.load_from_serialized_proto(model)
+        except RuntimeError as error:
+            raise UserError("this is not a SentencePiece model, or it is damaged; train it anew") from error
+        processor = self._processor
+        special_ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
+        if special_ids != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):
+            raise UserError(
+                f"this SentencePiece model has pad, unk, bos, eos at {special_ids}, not at (0, 1, 2, 3); "
+                "train it with pad_id=0, unk_id=1, bos_id=2, eos_id=3"
+            )
+        # The reference for normal forms: blanks as they are, and no mark before the first word.
+        self._normalizer = SentencePieceNormalizer(model_proto=model, add_dummy_prefix=False, escape_whitespaces=False)
+        # The op holds the model as a resource. As an attribute of a module it is exported with it.
+        self._op = text.SentencepieceTokenizer(model)
+
+    @property
+    def vocab_size(self) -> int:
+        return self._processor.vocab_size()
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return self._op.tokenize(texts)
+
+    def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        return self._op.detokenize(ids)
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def normalize(self, text: str) -> str:
+        return self._normalizer.normalize(text)
+
+    def to_bytes(self) -> bytes:
+        return self._model
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SentencePieceTokenizer:
+        return cls(data)

@@ -1,0 +1,15 @@
+"""Training with `model.compile` and `model.fit`: schedule, loss, metrics, callbacks, devices."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "callbacks": ["Checkpoints", "Pace", "SampleTranslations", "StopAt"],
+        "distribution": ["make_strategy"],
+        "loss": ["SmoothedCrossEntropy"],
+        "progress": ["ProgressBar"],
+        "metrics": ["Perplexity", "TokenAccuracy", "TokenCount"],
+        "schedule": ["TransformerSchedule"],
+    },
+)

@@ -1,0 +1,129 @@
+"""What happens at each validation: figures, checkpoints, sample translations."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+
+
+def steps_taken(model: keras.Model) -> int:
+    """How many updates the model's optimizer has made."""
+    return int(keras.ops.convert_to_numpy(model.optimizer.iterations))
+
+
+class Pace(keras.callbacks.Callback):
+    """Adds `learning_rate` and `tokens_per_second` to the figures of each epoch, before TensorBoard writes them.
+
+    Real target tokens are counted, and the time of training alone, without validation. The model must be compiled
+    with the metric `TokenCount`.
+    """
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self._start = time.perf_counter()
+        self._seconds: float | None = None
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        # Validation is part of the epoch; the time ends where it begins. An evaluation outside `fit` has no start.
+        if getattr(self, "_start", None) is not None and self._seconds is None:
+            self._seconds = time.perf_counter() - self._start
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        seconds = self._seconds or time.perf_counter() - self._start
+        logs["tokens_per_second"] = logs["tokens"] / seconds
+        logs["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
+
+
+class StopAt(keras.callbacks.Callback):
+    """Ends training at a step, be it in the middle of an epoch.
+
+    Args:
+        steps: how many steps the training has.
+    """
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if steps_taken(self.model) >= self.steps:
+            self.model.stop_training = True
+
+
+class Checkpoints(keras.callbacks.Callback):
+    """Saves the whole model, optimizer included, at the end of each epoch, and keeps the newest and the best.
+
+    Writes `step-00000400.keras` and so on, and `best.keras`, the one with the lowest `val_perplexity`. Each is written
+    beside and renamed, so that no half-written one is ever found.
+
+    Args:
+        directory: where the checkpoints lie.
+        keep: how many of the newest stay.
+    """
+
+    def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:
+        super().__init__()
+        self.directory = Path(directory)
+        self.keep = keep
+        self.best = float("inf")
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        path = self.save()
+        perplexity = (logs or {}).get("val_perplexity")
+        if perplexity is not None and perplexity < self.best:
+            self.best = perplexity
+            partial = self.directory / ".partial-best.keras"
+            shutil.copyfile(path, partial)
+            partial.replace(self.directory / "best.keras")
+
+    def save(self) -> Path:
+        """Saves the model as it is now."""
+        path = self.directory / f"step-{steps_taken(self.model):08d}.keras"
+        partial = self.directory / f".partial-{path.name}"
+        self.model.save(partial)
+        partial.replace(path)
+        for old in sorted(self.directory.glob("step-*.keras"))[: -self.keep]:
+            old.unlink()
+        return path
+
+
+class SampleTranslations(keras.callbacks.Callback):
+    """Writes translations of a few sentences as text for TensorBoard at the end of each epoch.
+
+    Args:
+        translate: maps texts to their translations.
+        pairs: sentences and their references.
+        log_dir: TensorBoard's folder.
+    """
+
+    def __init__(
+        self,
+        translate: Callable[[Sequence[str]], Sequence[str]],
+        pairs: Sequence[tuple[str, str]],
+        log_dir: str | os.PathLike,
+    ) -> None:
+        super().__init__()
+        self.translate = translate
+        self.pairs = pairs
+        self.log_dir = str(log_dir)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        import tensorflow as tf
+
+        translations = self.translate([source for source, _ in self.pairs])
+        rows = [(*pair, translation) for pair, translation in zip(self.pairs, translations, strict=True)]
+        lines = ["| source | reference | translation |", "| --- | --- | --- |"]
+        lines += ["| " + " | ".join(_cell(text) for text in row) + " |" for row in rows]
+        step = steps_taken(self.model)
+        with tf.summary.create_file_writer(self.log_dir).as_default(step=step):
+            tf.summary.text("translations", "\n".join(lines))
+
+
+def _cell(text: str) -> str:
+    """Text as a cell of a Markdown table."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")

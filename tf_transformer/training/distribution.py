@@ -1,0 +1,49 @@
+"""On which devices a model trains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from tf_transformer.errors import UserError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
+    """Makes the strategy under whose `scope()` a model is made, compiled and fitted.
+
+    Args:
+        distribution: "mirrored": `tf.distribute.MirroredStrategy` over all GPUs, or over all logical CPU devices where
+            there is no GPU, one device included; "single": TensorFlow's default, one device.
+
+    Raises:
+        UserError: another distribution.
+
+    Example:
+        >>> from tf_transformer.training import make_strategy
+        >>> make_strategy("single").num_replicas_in_sync
+        1
+    """
+    import tensorflow as tf
+
+    if distribution == "single":
+        return tf.distribute.get_strategy()
+    if distribution == "mirrored":
+        kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+        return tf.distribute.MirroredStrategy([device.name for device in tf.config.list_logical_devices(kind)])
+    raise UserError(f"distribution must be mirrored or single, got {distribution!r}")
+
+
+def sum_over_replicas(value: Any) -> Any:
+    """The sum of a scalar over the devices that share a batch; the scalar itself where there is only one."""
+    if keras.backend.backend() != "tensorflow":
+        return value
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync == 1:
+        return value
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, value)

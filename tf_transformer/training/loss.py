@@ -1,0 +1,90 @@
+"""Cross-entropy over real tokens, with label smoothing (Vaswani et al., 2017, section 5.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from tf_transformer.layers.masks import PAD_ID
+from tf_transformer.training.distribution import sum_over_replicas
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class SmoothedCrossEntropy(keras.losses.Loss):
+    """Mean cross-entropy of the batch's real tokens against smoothed labels.
+
+    The label's share is `1 - label_smoothing + label_smoothing / vocabulary`, every other token's
+    `label_smoothing / vocabulary`. Padding (label 0) counts nowhere. Under a distribution strategy the sum is divided
+    by the tokens of the whole batch, not of the replica's part, so that any number of devices takes the same step.
+
+    Args:
+        label_smoothing: epsilon_ls, in [0, 1).
+
+    Raises:
+        ValueError: `label_smoothing` out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer import SmoothedCrossEntropy
+        >>> logits = np.zeros((1, 3, 8), "float32")
+        >>> round(float(SmoothedCrossEntropy()(np.array([[5, 3, 0]]), logits)), 4)  # log(8): the third is padding
+        2.0794
+    """
+
+    def __init__(self, label_smoothing: float = 0.1, name: str = "smoothed_cross_entropy") -> None:
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"label_smoothing must be in [0, 1), got {label_smoothing!r}")
+        super().__init__(name=name, reduction="sum")  # of the one number that `call` returns
+        self.label_smoothing = label_smoothing
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Works out the loss.
+
+        Args:
+            y_true: labels, int (batch, length); 0 is padding.
+            y_pred: logits, float (batch, length, vocabulary).
+
+        Returns:
+            A scalar float32.
+        """
+        labels = ops.cast(y_true, "int32")
+        logits = ops.cast(y_pred, "float32")
+        real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
+        losses = smoothed_cross_entropy(labels, logits, self.label_smoothing)
+        # A replica may be handed no token at all, hence the 1.
+        tokens = ops.maximum(sum_over_replicas(ops.sum(real)), 1.0)
+        return ops.sum(losses * real) / tokens
+
+    def get_config(self) -> dict[str, Any]:
+        return {"label_smoothing": self.label_smoothing, "name": self.name}
+
+
+def smoothed_cross_entropy(labels: Any, logits: Any, label_smoothing: float) -> Any:
+    """Cross-entropy of each position, float32 (batch, length), for labels int (batch, length), float32 logits.
+
+    Its gradient, `softmax(logits) - smoothed labels`, is written out: that takes half the passes over the logits, by
+    far the largest tensor of a step, that differentiating the forward pass would take.
+    """
+    vocabulary = logits.shape[-1]
+
+    @ops.custom_gradient
+    def cross_entropy(logits: Any) -> tuple[Any, Any]:
+        log_normaliser = ops.logsumexp(logits, axis=-1)
+        of_label = logit_of(labels, logits)
+        smoothed = (1 - label_smoothing) * of_label + label_smoothing * ops.mean(logits, axis=-1)
+
+        def gradient(*args: Any, upstream: Any | None = None) -> Any:
+            upstream = args[0] if upstream is None else upstream  # the backends differ in how they hand it over
+            target = (1 - label_smoothing) * ops.one_hot(labels, vocabulary) + label_smoothing / vocabulary
+            return (ops.exp(logits - log_normaliser[..., None]) - target) * upstream[..., None]
+
+        return log_normaliser - smoothed, gradient
+
+    return cross_entropy(logits)
+
+
+def logit_of(labels: Any, logits: Any) -> Any:
+    """The logit of each position's label: float (batch, length)."""
+    return ops.squeeze(ops.take_along_axis(logits, labels[..., None], axis=-1), axis=-1)

@@ -1,0 +1,112 @@
+"""What is watched in training, over real tokens only: padding (label 0) counts nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from tf_transformer.layers.masks import PAD_ID
+from tf_transformer.training.loss import logit_of
+
+
+class _TokenMean(keras.metrics.Metric):
+    """A sum over real tokens and their number, over all batches and devices."""
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self.total = self.add_variable(shape=(), initializer="zeros", name="total")
+        self.count = self.add_variable(shape=(), initializer="zeros", name="count")
+
+    def of_tokens(self, labels: Any, logits: Any) -> Any:
+        raise NotImplementedError
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any | None = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: labels, int (batch, length).
+            y_pred: logits, float (batch, length, vocabulary).
+            sample_weight: not supported.
+        """
+        if sample_weight is not None:
+            raise ValueError(f"{self.name} counts tokens alike: sample_weight must be None")
+        labels = ops.cast(y_true, "int32")
+        real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
+        values = self.of_tokens(labels, ops.cast(y_pred, "float32"))
+        self.total.assign_add(ops.sum(values * real))
+        self.count.assign_add(ops.sum(real))
+
+    def mean(self) -> Any:
+        return self.total / ops.maximum(self.count, 1.0)
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Perplexity(_TokenMean):
+    """`exp` of the mean cross-entropy for a token, unsmoothed as in the paper's Table 3.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer import Perplexity
+        >>> metric = Perplexity()
+        >>> metric.update_state(np.array([[5, 3, 0]]), np.zeros((1, 3, 8), "float32"))
+        >>> round(float(metric.result()), 4)
+        8.0
+    """
+
+    def __init__(self, name: str = "perplexity", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def of_tokens(self, labels: Any, logits: Any) -> Any:
+        # The same operations as in the loss, so that TensorFlow works them out once for both.
+        return ops.logsumexp(logits, axis=-1) - logit_of(labels, logits)
+
+    def result(self) -> Any:
+        return ops.exp(self.mean())
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class TokenAccuracy(_TokenMean):
+    """Share of the tokens whose logit is the highest.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer import TokenAccuracy
+        >>> metric = TokenAccuracy()
+        >>> metric.update_state(np.array([[1, 2, 0]]), np.eye(3, dtype="float32")[None, [1, 1, 0]])
+        >>> float(metric.result())
+        0.5
+    """
+
+    def __init__(self, name: str = "accuracy", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def of_tokens(self, labels: Any, logits: Any) -> Any:
+        return ops.cast(ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), labels), "float32")
+
+    def result(self) -> Any:
+        return self.mean()
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class TokenCount(_TokenMean):
+    """Number of real target tokens.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer.training import TokenCount
+        >>> metric = TokenCount()
+        >>> metric.update_state(np.array([[1, 2, 0]]), np.zeros((1, 3, 8), "float32"))
+        >>> float(metric.result())
+        2.0
+    """
+
+    def __init__(self, name: str = "tokens", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def of_tokens(self, labels: Any, logits: Any) -> Any:
+        return ops.ones(ops.shape(labels), "float32")
+
+    def result(self) -> Any:
+        return ops.convert_to_tensor(self.count)

@@ -1,0 +1,59 @@
+"""Progress of a training, on the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tf_transformer.training.callbacks import steps_taken
+
+
+class ProgressBar(keras.callbacks.Callback):
+    """Shows one bar for the whole training, and a line at each validation.
+
+    Where the output is no terminal, the lines alone are written.
+
+    Args:
+        steps: how many steps the training has.
+        console: where to write.
+    """
+
+    def __init__(self, steps: int, console: Console) -> None:
+        super().__init__()
+        self.steps = steps
+        self.console = console
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("steps  loss {task.fields[loss]:.3f}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.progress.add_task("training", total=self.steps, loss=float("nan"))
+        self.progress.start()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if self.console.is_terminal:
+            self.progress.update(self.task, advance=1, loss=float(logs["loss"]))
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.console.print(
+            f"step {steps_taken(self.model):>7,}   loss {logs['loss']:.3f}   "
+            f"perplexity {logs['perplexity']:8.2f}   on validation {logs['val_perplexity']:8.2f}   "
+            f"accuracy {logs['val_accuracy']:.3f}   {logs['tokens_per_second']:,.0f} tokens/s",
+            highlight=False,
+        )
+
+    def stop(self) -> None:
+        """Takes the bar away; it must be called when the training ends, by an error too."""
+        if hasattr(self, "progress"):
+            self.progress.stop()
