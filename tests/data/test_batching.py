@@ -107,14 +107,10 @@ texts = st.text(st.sampled_from("ab é👍\x00\u2028"), max_size=24)
     spare=st.integers(0, 60),
     shuffle_buffer=st.sampled_from([None, 1, 7, 100]),
 )
-def test_each_kept_pair_comes_exactly_once_and_no_batch_is_too_big(
-    pairs, max_length, max_ratio, spare, shuffle_buffer
-):
+def test_each_kept_pair_comes_exactly_once_and_no_batch_is_too_big(pairs, max_length, max_ratio, spare, shuffle_buffer):
     limits = {"max_length": max_length, "max_ratio": max_ratio}
     batch_tokens = max_length + spare
-    batches = make_batches(
-        pairs, CHARACTERS, batch_tokens=batch_tokens, shuffle_buffer=shuffle_buffer, **limits
-    )
+    batches = make_batches(pairs, CHARACTERS, batch_tokens=batch_tokens, shuffle_buffer=shuffle_buffer, **limits)
     batches = list(batches.as_numpy_iterator())
     for (source_ids, target_ids), labels in batches:
         assert 1 <= source_ids.size <= batch_tokens
@@ -149,13 +145,27 @@ def test_full_batches_are_full():
     assert [len(labels) for _, labels in batches] == [10] * 6
 
 
+@pytest.mark.parametrize("multiple", [2, 3, 8])
+def test_rows_are_a_multiple_and_only_padding_is_added(multiple):
+    pairs = numbered(301)
+    batches = make_batches(pairs, CHARACTERS, batch_tokens=240, max_length=30, row_multiple=multiple)
+    found = []
+    for (source_ids, target_ids), labels in batches.as_numpy_iterator():
+        assert len(source_ids) == len(target_ids) == len(labels)
+        assert len(labels) % multiple == 0
+        assert max(source_ids.size, labels.size) <= 240
+        real = labels.any(axis=1)
+        assert not source_ids[~real].any() and not target_ids[~real].any()
+        assert np.count_nonzero(~real) < multiple
+        found += zip(map(text_of, source_ids[real]), map(text_of, labels[real]), strict=True)
+    assert sorted(found) == sorted(pairs)
+
+
 # -- order ----
 
 
 def order(seed, epochs=1, buffer=500):
-    batches = make_batches(
-        numbered(400), CHARACTERS, batch_tokens=200, max_length=30, shuffle_buffer=buffer, seed=seed
-    )
+    batches = make_batches(numbered(400), CHARACTERS, batch_tokens=200, max_length=30, shuffle_buffer=buffer, seed=seed)
     return [seen(batches) for _ in range(epochs)]
 
 
@@ -253,9 +263,7 @@ def test_an_error_in_mid_stream_arrives_with_its_words():
             return broken()
 
     batches = make_batches(Broken(), CHARACTERS, batch_tokens=10, max_length=10)
-    with pytest.raises(
-        tf.errors.OpError, match="UserError: corpus.en, line 1501: invalid UTF-8 – convert it\n"
-    ):
+    with pytest.raises(tf.errors.OpError, match="UserError: corpus.en, line 1501: invalid UTF-8 – convert it\n"):
         list(batches)
     with pytest.raises(UserError, match="line 1501"):
         count_pairs(Broken(), CHARACTERS, max_length=10)
@@ -264,7 +272,8 @@ def test_an_error_in_mid_stream_arrives_with_its_words():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"batch_tokens": 9}, "batch_tokens is 9, less than max_length 10"),
+        ({"batch_tokens": 9}, "batch_tokens is 9, less than 10"),
+        ({"batch_tokens": 39, "row_multiple": 4}, "batch_tokens is 39, less than 40"),
         ({"max_length": 1}, "max_length is 1"),
         ({"max_ratio": 0.5}, "max_ratio is 0.5"),
         ({"max_ratio": float("nan")}, "max_ratio is nan"),
@@ -309,9 +318,7 @@ def test_multi30k_is_hardly_padded_and_whole(shared_data):
     tokenizers = train_tokenizers(source, kind="bpe", vocab_size=6000, joint=True)
     counts = count_pairs(source, tokenizers, max_length=128)
     assert counts.kept == 29_000
-    batches = make_batches(
-        source, tokenizers, batch_tokens=4096, max_length=128, shuffle_buffer=29_000, seed=1
-    ).cache()
+    batches = make_batches(source, tokenizers, batch_tokens=4096, max_length=128, shuffle_buffer=29_000, seed=1).cache()
     assert padding_share(batches) < 0.12
 
     found, tokens, sizes = collections.Counter(), [0, 0], []

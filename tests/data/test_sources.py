@@ -139,9 +139,7 @@ def test_broken_gzip(tmp_path, damage):
     assert f"{path} is no whole gzip file" in told(lambda: TextFiles(path, path))
 
 
-@pytest.mark.parametrize(
-    "source, target, counts", [(5, 3, ("5", "3")), (3, 5, ("3", "5")), (0, 1200, ("0", "1,200"))]
-)
+@pytest.mark.parametrize("source, target, counts", [(5, 3, ("5", "3")), (3, 5, ("3", "5")), (0, 1200, ("0", "1,200"))])
 def test_unequal_lengths_tell_both_counts_and_names(tmp_path, source, target, counts):
     message = told(lambda: files(tmp_path, "x\n" * source, "y\n" * target))
     assert f"{tmp_path / 's.en'} has {counts[0]} lines" in message
@@ -155,9 +153,7 @@ def test_invalid_utf8_tells_file_and_line(tmp_path):
 
 
 def test_invalid_utf8_skips_the_pair_on_both_sides_and_counts_each_pass(tmp_path):
-    source = files(
-        tmp_path, b"a\nb\xc3\nc\nd\xff\ne\n", b"v\nw\nx\xed\xa0\x80\ny\xff\nz\n", invalid_utf8="skip"
-    )
+    source = files(tmp_path, b"a\nb\xc3\nc\nd\xff\ne\n", b"v\nw\nx\xed\xa0\x80\ny\xff\nz\n", invalid_utf8="skip")
     for _ in range(2):
         assert list(source) == [("a", "v"), ("e", "z")]
         assert source.skipped == 3
@@ -287,9 +283,7 @@ def test_empty_split(prepared):
 
 
 def test_unknown_dataset_and_configuration(tfds, tmp_path):
-    assert "wmt14_translate" in told(
-        lambda: TfdsSource("wmt14_translat/de-en", "train", "en", "de", tmp_path)
-    )
+    assert "wmt14_translate" in told(lambda: TfdsSource("wmt14_translat/de-en", "train", "en", "de", tmp_path))
     assert "xx-en" in told(lambda: TfdsSource("wmt14_translate/xx-en", "train", "en", "de", tmp_path))
 
 

@@ -60,7 +60,8 @@ def make_batches(
         >>> for (source_ids, target_ids), labels in batches:
         ...     assert target_ids.shape == labels.shape
     """
-    _check(pairs, batch_tokens, max_length, max_ratio, shuffle_buffer)
+    check_limits(max_length, max_ratio)
+    _check(pairs, batch_tokens, max_length * row_multiple, shuffle_buffer)
 
     def examples(sources, targets):
         source, target = encode(tokenizers, sources, targets)
@@ -94,7 +95,7 @@ def make_batches(
     dataset = dataset.bucket_by_sequence_length(
         length,
         bucket_boundaries=[bound + 1 for bound in bounds[:-1]],  # TensorFlow's boundaries are exclusive
-        bucket_batch_sizes=[max(batch_tokens // bound // row_multiple, 1) * row_multiple for bound in bounds],
+        bucket_batch_sizes=[batch_tokens // bound // row_multiple * row_multiple for bound in bounds],
         padding_values=((PAD_ID, PAD_ID), PAD_ID),
     )
     if row_multiple > 1:
@@ -182,14 +183,11 @@ def _fill_rows(ids: tf.Tensor, multiple: int) -> tf.Tensor:
     return tf.pad(ids, [[0, missing], [0, 0]], constant_values=PAD_ID)
 
 
-def _check(
-    pairs: Iterable, batch_tokens: int, max_length: int, max_ratio: float | None, shuffle_buffer: int | None
-) -> None:
-    check_limits(max_length, max_ratio)
-    if batch_tokens < max_length:
+def _check(pairs: Iterable, batch_tokens: int, least_tokens: int, shuffle_buffer: int | None) -> None:
+    if batch_tokens < least_tokens:
         raise UserError(
-            f"batch_tokens is {batch_tokens}, less than max_length {max_length}: a batch must have room for "
-            "the longest sentence; raise batch_tokens or lower max_length"
+            f"batch_tokens is {batch_tokens}, less than {least_tokens}: a batch must have room for a sentence of "
+            "max_length on each device; raise batch_tokens or lower max_length"
         )
     if shuffle_buffer is not None and shuffle_buffer < 1:
         raise UserError(f"shuffle_buffer is {shuffle_buffer}: give at least 1, or none for no shuffling")
