@@ -10,7 +10,7 @@ from tests import reference
 from tf_transformer import Transformer
 from tf_transformer.presets import count_parameters
 
-SIZES = {"num_layers": 2, "d_model": 32, "num_heads": 4, "dff": 48}
+SIZES = {"num_layers": 1, "d_model": 32, "num_heads": 4, "dff": 48}
 VOCABULARY = {"input_vocab_size": 23, "target_vocab_size": 23}
 
 # Unequal lengths on both sides; 0 is padding. The target starts with the start token.
@@ -18,11 +18,11 @@ SOURCE = np.array([[5, 9, 14, 22, 7, 3], [8, 17, 3, 0, 0, 0], [3, 0, 0, 0, 0, 0]
 TARGET = np.array([[2, 6, 11, 0, 0], [2, 19, 4, 4, 21], [2, 13, 0, 0, 0]], "int32")
 
 
-def small(source=SOURCE, target=TARGET, seed=0, **changes):
+def small(**changes):
     """A small model with random weights."""
     model = Transformer(**{**SIZES, **VOCABULARY, "max_length": 12, **changes})
-    model((source, target))
-    return reference.randomise(model, seed)
+    model.build(((None, None), (None, None)))
+    return reference.randomise(model)
 
 
 # Every combination of these three, with the heads' own widths in every other one: so each pair of options meets.
@@ -42,12 +42,13 @@ OPTIONS = [
 
 @pytest.fixture(scope="module", params=OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
 def any_model(request):
-    return small(**request.param)
+    model = small(num_layers=2, **request.param)
+    return model, logits_and_scores(model)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return small()
+    return small(num_layers=2)
 
 
 def logits_and_scores(model, source=SOURCE, target=TARGET):
@@ -55,16 +56,16 @@ def logits_and_scores(model, source=SOURCE, target=TARGET):
 
 
 def test_logits_and_attention_weights_equal_the_reference(any_model):
-    logits, scores = logits_and_scores(any_model)
+    model, (logits, scores) = any_model
     expected, expected_scores = reference.transformer(
-        reference.weights_of(any_model),
+        reference.weights_of(model),
         SOURCE,
         TARGET,
         num_layers=2,
         num_heads=4,
-        norm_first=any_model.norm_first,
-        position=any_model.position,
-        share_embeddings=any_model.share_embeddings,
+        norm_first=model.norm_first,
+        position=model.position,
+        share_embeddings=model.share_embeddings,
     )
     assert logits.dtype == "float32"
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
@@ -77,10 +78,10 @@ def test_logits_and_attention_weights_equal_the_reference(any_model):
 
 
 def test_steps_equal_the_whole(any_model):
-    expected = any_model((SOURCE, TARGET))
-    cache = any_model.start_cache(SOURCE, max_length=7)
+    model, (expected, _) = any_model
+    cache = model.start_cache(SOURCE, max_length=7)
     for position in range(TARGET.shape[1]):
-        logits, cache = any_model.step(TARGET[:, position], position, cache, SOURCE)
+        logits, cache = model.step(TARGET[:, position], position, cache, SOURCE)
         assert logits.shape == (3, 23)
         np.testing.assert_allclose(logits, expected[:, position], rtol=0, atol=1e-5)
 
@@ -176,7 +177,7 @@ def test_paddings_own_embedding_has_no_part_in_real_positions():
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_an_empty_source_is_finite_and_so_is_its_gradient(policy):
-    model = small(dtype=policy, num_layers=1)
+    model = small(dtype=policy)
     source = SOURCE.copy()
     source[1] = 0
     with tf.GradientTape() as tape:
@@ -213,7 +214,7 @@ def matrices(model):
 
 @pytest.mark.parametrize(("share_embeddings", "count"), [("all", 1), ("target", 2), ("none", 3)])
 def test_matrices_are_shared_and_stay_so(share_embeddings, count, tmp_path):
-    model = small(share_embeddings=share_embeddings, num_layers=1)
+    model = small(share_embeddings=share_embeddings)
     assert len(matrices(model)) == count
     assert (model.decoder.embedding is model.encoder.embedding) == (share_embeddings == "all")
     x = np.random.default_rng(0).standard_normal((1, 2, 32)).astype("float32")
@@ -239,7 +240,7 @@ def test_vocabularies_of_two_sizes():
 @pytest.mark.parametrize("share_embeddings", ["all", "target", "none"])
 def test_gradients_are_dense_and_those_of_float64_differences(share_embeddings):
     """The tied matrix's gradient is the sum over all its uses, some entries of which only the reference knows."""
-    model = small(share_embeddings=share_embeddings, num_layers=1)
+    model = small(share_embeddings=share_embeddings)
     weights = reference.weights_of(model)
     direction = np.random.default_rng(1).standard_normal((3, 5, 23))
 
@@ -270,7 +271,7 @@ def test_gradients_are_dense_and_those_of_float64_differences(share_embeddings):
 
 
 def test_the_paths_of_the_weights():
-    model = small(num_layers=1, norm_first=True, position="learned")
+    model = small(norm_first=True, position="learned")
     dense, norm = ("kernel", "bias"), ("gamma", "beta")
 
     def layer(*attentions):

@@ -5,6 +5,7 @@ Everything heavy is imported inside the commands, so that `--help` answers at on
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import sys
@@ -30,7 +31,6 @@ app = typer.Typer(
 )
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
-INTERRUPTED = 130  # the shell's status for Ctrl-C
 USER_MISTAKE = 2
 
 RECIPE_ARGUMENT = typer.Argument(help="The recipe, a YAML file; train/recipes holds some.", show_default=False)
@@ -183,19 +183,22 @@ def demo() -> None:
 
 
 def main() -> None:
-    """Runs the command; a user's mistake is one line and exit status 2."""
+    """Runs the command; a user's mistake is one line and exit status 2, Ctrl-C is exit status 130."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # so that a reader who has gone is noticed here
     except UserError as error:
         print(f"tf-transformer: {error}", file=sys.stderr)
         sys.exit(USER_MISTAKE)
-    except KeyboardInterrupt:
-        print("tf-transformer: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does. Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        print(f"tf-transformer: {error}; check the path, its permissions and the space left", file=sys.stderr)
+        sys.exit(USER_MISTAKE)
 
 
 @contextmanager
@@ -225,6 +228,8 @@ def _read_lines(file: Path | None, name: str) -> Iterator[str]:
         stream = sys.stdin.buffer if file is None else file.open("rb")
         with stream:
             for number, line in enumerate(stream, start=1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 try:
                     yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
                 except UnicodeDecodeError as error:

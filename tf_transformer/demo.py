@@ -86,7 +86,8 @@ def translate_in_new_process(exported: Path, texts: list[str]) -> list[str]:
         check=False,
     )
     if process.returncode:
-        raise UserError(f"{exported}: the SavedModel does not translate in a new process: {process.stderr[-500:]}")
+        reason = (process.stderr.strip() or f"exit status {process.returncode}").splitlines()[-1]
+        raise UserError(f"{exported}: the SavedModel does not translate in a new process ({reason}); export it again")
     return json.loads(process.stdout)
 
 

@@ -95,6 +95,7 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
     began = time.perf_counter()
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
     sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
+    RunDirectory(run_path).check_free()
     for source in sources[1:]:
         for _ in source:  # one pass, so that a mistake in them is told now and not after hours
             pass
@@ -105,10 +106,6 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
         vocab_size=recipe.tokenizer.vocab_size,
         joint=recipe.tokenizer.joint,
     )
-    run = RunDirectory.create(run_path)
-    save_recipe(recipe, run.recipe)
-    tokenizers.save(run.tokenizer)
-
     strategy = make_strategy(recipe.training.distribution)
     batches = _batches(recipe, tokenizers, train_pairs, validation_pairs, strategy.num_replicas_in_sync, console)
     with strategy.scope():
@@ -117,6 +114,10 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
         )
         model.build(((None, None), (None, None)))
         compile_model(model, recipe)
+    # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
+    run = RunDirectory.create(run_path)
+    save_recipe(recipe, run.recipe)
+    tokenizers.save(run.tokenizer)
     console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
     _fit(
         model,
@@ -226,8 +227,9 @@ def evaluate(
     model, tokenizers = load_model(run.path), run.load_tokenizers()
     compile_model(model, recipe)
     sentences = list(pairs)
+    longest = recipe.model.max_length  # unlike in training, where data.max_length drops pairs
     batches = make_batches(
-        sentences, tokenizers, batch_tokens=recipe.data.batch_tokens, max_length=recipe.model.max_length
+        sentences, tokenizers, batch_tokens=max(recipe.data.batch_tokens, longest), max_length=longest
     )
     figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True)
     translator = Translator(model, tokenizers, recipe.evaluation.extra_length)

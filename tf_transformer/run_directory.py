@@ -39,16 +39,30 @@ class RunDirectory:
             UserError: something lies there already, or the folder can't be made.
         """
         run = cls(path)
+        run.check_free()
         try:
-            if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
-                what = "holds another run" if run.recipe.exists() else "is not empty"
-                raise UserError(
-                    f"{run.path}: {what}, which is left as it is; choose another folder with --run-dir, or move it away"
-                )
             run.checkpoints.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"{run.path}: the run's folder can't be made: {error.strerror}") from None
+            raise UserError(
+                f"{run.path}: the run's folder can't be made: {error.strerror}; choose another with --run-dir"
+            ) from None
         return run
+
+    def check_free(self) -> None:
+        """Makes sure that a new run may go here.
+
+        Raises:
+            UserError: something lies there already, or can't be looked at.
+        """
+        try:
+            taken = self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir()))
+            what = "holds another run" if self.recipe.exists() else "is no empty folder"
+        except OSError as error:
+            raise UserError(f"{self.path}: {error.strerror}; choose another folder with --run-dir") from None
+        if taken:
+            raise UserError(
+                f"{self.path}: {what}, which is left as it is; choose another folder with --run-dir, or move it away"
+            )
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> RunDirectory:
@@ -113,16 +127,19 @@ def load_model(path: str | os.PathLike) -> Transformer:
     """
     import keras
 
-    import tf_transformer.model  # noqa: F401  Keras finds the classes only once they are registered
+    from tf_transformer.model import Transformer  # Keras finds the classes only once they are registered
 
     path = Path(path)
     file = path if path.suffix == ".keras" else RunDirectory.open(path).best_checkpoint()
     if not file.is_file():
         raise UserError(f"{file}: no such model; give a run's folder or a .keras file")
     try:
-        return keras.saving.load_model(file, compile=False)
+        model = keras.saving.load_model(file, compile=False)
     except Exception as error:  # whatever a damaged archive makes h5py, zipfile or Keras raise
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(
             f"{file}: not a model of this package, or damaged ({reason}); use another checkpoint"
         ) from error
+    if not isinstance(model, Transformer):
+        raise UserError(f"{file}: a {type(model).__name__}, not a Transformer of this package; give another model")
+    return model

@@ -38,8 +38,8 @@ def load_translate(path: str | os.PathLike) -> Translate:
     if (path / "saved_model.pb").is_file():
         return _load_saved_model(path)
     if not (path / "recipe.yaml").is_file():
-        versions = sorted((p.name for p in path.glob("[0-9]*") if (p / "saved_model.pb").is_file()), key=int)
-        hint = f"; give one of its versions, such as {path / versions[-1]}" if versions else ""
+        versions = [p.parent.name for p in path.glob("*/saved_model.pb") if p.parent.name.isdecimal()]
+        hint = f"; give one of its versions, such as {path / max(versions, key=int)}" if versions else ""
         missing = "" if path.exists() else " (no such folder)"
         raise UserError(f"{path}: neither a run nor a SavedModel{missing}{hint or '; give the folder of one'}")
     from tf_transformer.export.translator import Translator

@@ -1,6 +1,7 @@
 """What every public layer and the model keep to, one case each, with no argument left at its default."""
 
 import doctest
+import functools
 import importlib
 import inspect
 import json
@@ -59,10 +60,22 @@ class Case:
     def call(self, layer, inputs, **more):
         return layer(tuple(inputs), **more) if self.one_argument else layer(*inputs, **more)
 
-    def made_and_called(self, **more):
-        layer = self.make(**more)
+    @functools.cached_property
+    def example(self):
+        """Such a layer with random weights, for tests that leave it as it is."""
+        layer = self.make(name="somebody", dtype="float32")
         self.call(layer, self.inputs)
         return reference.randomise(layer)
+
+    @functools.cached_property
+    def example_output(self):
+        return self.call(self.example, self.inputs).numpy()
+
+    def like_the_example(self, layer):
+        """Gives a layer the example's weights."""
+        self.call(layer, self.inputs)
+        layer.set_weights(self.example.get_weights())
+        return layer
 
     def model(self, layer):
         """A functional model that is the layer alone, for any batch size and lengths."""
@@ -131,7 +144,7 @@ def shapes_of(scores):
 
 @every_case
 def test_eager_and_symbolic_calls_have_the_same_shapes(case):
-    layer = case.make()
+    layer = case.example
     symbolic = [keras.Input(batch_shape=x.shape, dtype=str(x.dtype)) for x in case.inputs]
     for inputs in (symbolic, case.inputs):
         if case.scores is None:
@@ -144,9 +157,8 @@ def test_eager_and_symbolic_calls_have_the_same_shapes(case):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.scores], ids=lambda case: case.cls.__name__)
 def test_scores_come_only_when_asked_for(case):
-    layer = case.make()
-    expected, *_ = case.call(layer, case.inputs, return_attention_scores=True)
-    np.testing.assert_allclose(case.call(layer, case.inputs), expected, atol=1e-6)
+    output, *_ = case.call(case.example, case.inputs, return_attention_scores=True)
+    np.testing.assert_allclose(case.example_output, output, atol=1e-6)
 
 
 @every_case
@@ -198,15 +210,13 @@ def test_every_argument_is_kept_and_is_in_the_config(case):
 
 @every_case
 def test_config_round_trip(case):
-    layer = case.made_and_called(name="somebody", dtype="float32")
-    config = layer.get_config()
+    config = case.example.get_config()
     twin = case.cls.from_config(json.loads(json.dumps(config)))
     assert twin.get_config() == config
     assert twin.dtype_policy.name == "float32"
-    case.call(twin, case.inputs)
-    assert [w.path for w in twin.weights] == [w.path for w in layer.weights]
-    twin.set_weights(layer.get_weights())
-    np.testing.assert_allclose(case.call(twin, case.inputs), case.call(layer, case.inputs), atol=1e-6)
+    case.like_the_example(twin)
+    assert [w.path for w in twin.weights] == [w.path for w in case.example.weights]
+    np.testing.assert_allclose(case.call(twin, case.inputs), case.example_output, atol=1e-6)
 
 
 @every_case
@@ -238,24 +248,17 @@ def test_keras_file_round_trip(case, tmp_path):
 
 
 @every_case
-def test_mixed_precision(case):
-    layer = case.made_and_called(dtype="mixed_bfloat16")
+@pytest.mark.parametrize(
+    ("policy", "output_dtype", "weight_dtype", "mean_error"),
+    [("mixed_bfloat16", "bfloat16", "float32", 0.05), ("float64", "float64", "float64", 1e-6)],
+)
+def test_precisions(case, policy, output_dtype, weight_dtype, mean_error):
+    layer = case.like_the_example(case.make(dtype=policy))
     output = case.call(layer, case.inputs)
-    assert output.dtype == "bfloat16"
-    assert {weight.dtype for weight in layer.weights} <= {"float32"}
-    assert {part.dtype_policy.name for part in layer._flatten_layers()} == {"mixed_bfloat16"}
-    full = case.make()
-    case.call(full, case.inputs)
-    full.set_weights(layer.get_weights())
-    error = keras.ops.cast(output, "float32") - case.call(full, case.inputs)
-    assert np.abs(error).mean() < 0.05
-
-
-@every_case
-def test_double_precision(case):
-    layer = case.made_and_called(dtype="float64")
-    assert case.call(layer, case.inputs).dtype == "float64"
-    assert {weight.dtype for weight in layer.weights} <= {"float64"}
+    assert output.dtype == output_dtype
+    assert {weight.dtype for weight in layer.weights} <= {weight_dtype}
+    assert {part.dtype_policy.name for part in layer._flatten_layers()} == {policy}
+    assert np.abs(keras.ops.cast(output, "float32") - case.example_output).mean() < mean_error
 
 
 @every_case

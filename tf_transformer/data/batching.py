@@ -55,7 +55,7 @@ def make_batches(
     Example:
         >>> from tf_transformer.tokenizers import train_tokenizers
         >>> pairs = [("a dog runs", "ein Hund rennt"), ("a man", "ein Mann")]
-        >>> tokenizers = train_tokenizers(pairs, kind="wordpiece", vocab_size=60)
+        >>> tokenizers = train_tokenizers(pairs, vocab_size=275)
         >>> batches = make_batches(pairs, tokenizers, batch_tokens=100, max_length=20)
         >>> for (source_ids, target_ids), labels in batches:
         ...     assert target_ids.shape == labels.shape
@@ -168,7 +168,7 @@ def padding_share(batches: tf.data.Dataset, first: int | None = None) -> float:
         for ids in (source_ids, labels):
             positions += ids.size
             padding += np.count_nonzero(ids == PAD_ID)
-    return padding / positions if positions else 0.0
+    return float(padding / positions) if positions else 0.0
 
 
 def with_known_length(batches: tf.data.Dataset) -> tf.data.Dataset:

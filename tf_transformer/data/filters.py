@@ -71,7 +71,7 @@ def count_pairs(
     Example:
         >>> from tf_transformer.tokenizers import train_tokenizers
         >>> pairs = [("a dog runs", "ein Hund rennt"), ("a man", "ein Mann"), ("no", "")]
-        >>> tokenizers = train_tokenizers(pairs, kind="wordpiece", vocab_size=60)
+        >>> tokenizers = train_tokenizers(pairs, vocab_size=275)
         >>> counts = count_pairs(pairs, tokenizers, max_length=20)
         >>> counts.kept, counts.empty
         (2, 1)

@@ -31,10 +31,10 @@ def version_folder(destination: str | os.PathLike) -> Path:
     destination = Path(destination)
     if destination.exists() and not destination.is_dir():
         raise UserError(f"{destination}: a file; give a folder such as savedmodels/NAME")
-    if not destination.name.isdigit():
+    if not destination.name.isdecimal():
         if (destination / "saved_model.pb").exists():
             raise UserError(f"{destination}: a SavedModel itself, which is left as it is; give another folder")
-        versions = [int(p.name) for p in destination.glob("*") if p.name.isdigit()] if destination.exists() else []
+        versions = [int(p.name) for p in destination.glob("*") if p.name.isdecimal()]
         return destination / str(max(versions, default=0) + 1)
     if destination.exists():
         raise UserError(f"{destination}: this version is there already and is left as it is; give another number")
@@ -62,7 +62,7 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike) -
     # Written beside and renamed: a server that watches the folder never loads half a version.
     partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
     try:
-        partial.parent.mkdir(parents=True, exist_ok=True)
+        partial.mkdir(parents=True)
         signatures = {"serving_default": translator.translate, "translate": translator.translate}
         tf.saved_model.save(translator, str(partial), signatures=signatures)
         partial.rename(folder)

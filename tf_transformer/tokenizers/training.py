@@ -43,7 +43,7 @@ def train_tokenizers(
         UserError: for an unknown kind, pairs without text, and a size that the text does not allow.
 
     Example:
-        >>> tokenizer = train_tokenizers([("a dog", "ein Hund")], kind="unigram", vocab_size=274).source
+        >>> tokenizer = train_tokenizers([("a dog", "ein Hund")], kind="unigram", vocab_size=270).source
         >>> tokenizer.pieces([0, 1, 2, 3, 4])
         ['<pad>', '<unk>', '<s>', '</s>', '<0x00>']
     """
@@ -65,7 +65,9 @@ def _checked(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for number, (source, target) in enumerate(pairs, 1):
         for text in (source, target):
             if not isinstance(text, str):
-                raise UserError(f"pair {number} of the corpus holds {type(text).__name__}, not str; give two strings")
+                raise UserError(
+                    f"pair {number} of the corpus holds {type(text).__name__}, not str; give two strings"
+                )
             try:
                 text.encode()
             except UnicodeEncodeError as error:
@@ -103,7 +105,8 @@ def _no_text(where: str) -> UserError:
 
 def _too_small(vocab_size: int, smallest: int, needs: str, where: str) -> UserError:
     return UserError(
-        f"vocab_size {vocab_size} is too small for {where}, which need {smallest}: {needs}; ask for {smallest} or more"
+        f"vocab_size {vocab_size} is too small for {where}, which need {smallest}: {needs}; "
+        f"ask for {smallest} or more"
     )
 
 
@@ -171,7 +174,8 @@ def _train_wordpiece(texts: list[str], vocab_size: int, where: str) -> WordPiece
             enough, low = found, threshold + 1
         else:
             high = threshold
-        threshold = threshold * len(found) // vocab_size  # the number of pieces falls about as the threshold rises
+        # The number of pieces falls about as the threshold rises.
+        threshold = threshold * len(found) // vocab_size
     if enough is None:
         raise _too_large(vocab_size, len(found), "wordpiece", where)
     return WordPieceTokenizer(_drop_rarest(enough, vocab_size))

@@ -1,0 +1,247 @@
+"""Exports: what a process without this package gets out of them, and where they are written."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.tiny_run import PAIRS, tiny_run
+from tf_transformer.errors import UserError
+from tf_transformer.experiment import export_run
+from tf_transformer.export import Translator, export_saved_model, version_folder
+from tf_transformer.model import Transformer
+from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.tokenizers import train_tokenizers
+
+BATCHES = {
+    "the issue's": [b"A man rides a bike.", b"", b"Hi"],
+    "none": [],
+    "one": [b"Our dog loves a house."],
+    "seven": [source.encode() for source, _ in PAIRS[:7]],
+    "nasty": [
+        b"A man sees " + b"a house and " * 1000,  # 3,000 words and more
+        b"\xff\xfe\x80 is no UTF-8 \xc3",
+        b"a\x00b\x00",
+        b"\x00",
+        "\ud55c\u2028e\u0301\u202e \U0001f415".encode(),
+        b"\r\n\t",
+    ],
+}
+
+# It stands where a server does: it has TensorFlow and TensorFlow Text, and nothing of ours.
+READER = """
+import gc, json, sys
+sys.modules["tf_transformer"] = None  # whoever imports it fails, installed or not
+import tensorflow as tf, tensorflow_text
+
+def lists(output):
+    assert sorted(output) == ["score", "translation", "truncated"], output
+    columns = {key: value.numpy().tolist() for key, value in output.items()}
+    return {**columns, "translation": [text.hex() for text in columns["translation"]]}
+
+question = json.load(sys.stdin)
+answers = []
+for path in question["paths"]:
+    loaded = tf.saved_model.load(path)
+    answers.append({})
+    for name, texts in question["batches"].items():
+        text = tf.constant([bytes.fromhex(text) for text in texts], tf.string, shape=[len(texts)])
+        by_signature = lists(loaded.signatures["translate"](text=text))
+        assert lists(loaded.translate(text)) == by_signature
+        assert lists(loaded.signatures["serving_default"](text=text)) == by_signature
+        by_one = [lists(loaded.translate(text[row : row + 1])) for row in range(len(texts))]
+        answers[-1][name] = {"together": by_signature, "by one": by_one}
+del loaded
+gc.collect()
+# One expression: nothing but the signature holds on to what was loaded.
+output = tf.saved_model.load(path).signatures["translate"](text=tf.constant(["A man rides a bike.", "", "Hi"]))
+assert lists(output) == answers[-1]["the issue's"]["together"]
+assert not [name for name in sys.modules if name.startswith("tf_transformer.")]
+json.dump(answers, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A trained run's translator, and its export from a run that is gone by now."""
+    folder = tmp_path_factory.mktemp("trained")
+    copy = folder / "run"
+    shutil.copytree(tiny_run(tmp_path_factory.getbasetemp()).path, copy)
+    run = RunDirectory.open(copy)
+    translator = Translator(load_model(copy), run.load_tokenizers(), extra_length=10)
+    path = export_run(run, folder / "savedmodel")
+    shutil.rmtree(copy)
+    return translator, path
+
+
+def random_translator(kind: str, joint: bool) -> Translator:
+    """A model with random weights says anything its vocabulary can."""
+    tokenizers = train_tokenizers(PAIRS, kind, vocab_size=320 if kind == "bpe" else 90, joint=joint)
+    sizes = {"input_vocab_size": tokenizers.source.vocab_size, "target_vocab_size": tokenizers.target.vocab_size}
+    model = Transformer(1, 16, 2, 32, max_length=50, share_embeddings="all" if joint else "none", **sizes)
+    model.build(((None, None), (None, None)))
+    random = np.random.default_rng(7)
+    model.set_weights([random.normal(size=weights.shape) for weights in model.get_weights()])
+    return Translator(model, tokenizers, extra_length=10)
+
+
+KINDS = [("bpe", True), ("bpe", False), ("wordpiece", True), ("wordpiece", False)]
+NAMES = ["trained bpe, joint", *(f"{kind}, {'joint' if joint else 'separate'}" for kind, joint in KINDS[1:])]
+
+
+@pytest.fixture(scope="module")
+def answers(trained, tmp_path_factory):
+    """By name of the export: its translator, and what the other process got out of it."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    translators, paths = [trained[0]], [trained[1]]
+    for kind, joint in KINDS[1:]:
+        translators.append(random_translator(kind, joint))
+        paths.append(export_saved_model(translators[-1], folder / f"{kind}-{joint}"))
+    batches = {name: [text.hex() for text in texts] for name, texts in BATCHES.items()}
+    process = subprocess.run(
+        [sys.executable, "-I", "-c", READER],
+        input=json.dumps({"paths": [str(path) for path in paths], "batches": batches}),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stderr
+    return dict(zip(NAMES, zip(translators, json.loads(process.stdout), strict=True), strict=True))
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("name", NAMES)
+def test_another_process_gets_what_the_translator_gives(answers, name, batch):
+    translator, answer = answers[name]
+    answer = answer[batch]["together"]
+    output = translator.translate(tf.constant(BATCHES[batch], tf.string, shape=[len(BATCHES[batch])]))
+    assert [bytes.fromhex(text) for text in answer["translation"]] == output["translation"].numpy().tolist()
+    np.testing.assert_allclose(answer["score"], output["score"], rtol=1e-5, atol=1e-5)
+    assert answer["truncated"] == output["truncated"].numpy().tolist()
+    assert len(answer["translation"]) == len(BATCHES[batch])
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("name", NAMES)
+def test_in_it_a_batch_gives_what_each_text_alone_gives(answers, name, batch):
+    answer = answers[name][1][batch]
+    alone = {key: [one[key][0] for one in answer["by one"]] for key in answer["together"]}
+    assert alone["translation"] == answer["together"]["translation"]
+    assert alone["truncated"] == answer["together"]["truncated"]
+    np.testing.assert_allclose(alone["score"], answer["together"]["score"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_goes_in_utf8_comes_out(answers, name):
+    answer = answers[name][1]["nasty"]["together"]
+    for text in answer["translation"]:
+        bytes.fromhex(text).decode("utf-8")  # which raises unless it is
+    assert answer["truncated"][0]
+    assert answer["translation"][-1] == ""  # of blanks alone
+
+
+def test_the_trained_one_translates(answers):
+    translations = answers["trained bpe, joint"][1]["seven"]["together"]["translation"]
+    assert [bytes.fromhex(text).decode() for text in translations] == [target for _, target in PAIRS[:7]]
+
+
+def test_the_random_ones_speak(answers):
+    """Or else the comparisons above would compare empty strings."""
+    for name in NAMES[1:]:
+        texts = answers[name][1]["seven"]["together"]["translation"]
+        assert len(set(texts)) > 1
+        assert all(texts)
+
+
+class Echo(tf.Module):
+    """The least that can be exported."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def translate(self, text):
+        return {"translation": text}
+
+
+class FullDisk(tf.Module):
+    """Fails in the middle of an export, as a full disk does."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def translate(self, text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """All files, hidden ones too, with their bytes, and all folders."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "given"),
+    [
+        ([], "demo", "demo/1"),
+        (["demo/1"], "demo", "demo/2"),
+        (["demo/9", "demo/10", "demo/2"], "demo", "demo/11"),  # numbers, not strings
+        (["demo/1-old", "demo/assets", "demo/.partial-7-12", "demo/²"], "demo", "demo/1"),
+        (["demo/1"], "demo/5", "demo/5"),
+        ([], "deep/er/demo/3", "deep/er/demo/3"),
+    ],
+)
+def test_version_folder(tmp_path, there, asked, given):
+    for name in there:
+        (tmp_path / name).mkdir(parents=True)
+    before = contents(tmp_path)
+    assert version_folder(tmp_path / asked) == tmp_path / given
+    assert contents(tmp_path) == before
+
+
+def test_exports_lie_side_by_side_and_nothing_else_does(tmp_path):
+    first = export_saved_model(Echo(), tmp_path / "echo")
+    before = contents(first)
+    second = export_saved_model(Echo(), str(tmp_path / "echo"))
+    assert (first, second) == (tmp_path / "echo" / "1", tmp_path / "echo" / "2")
+    assert sorted(os.listdir(tmp_path / "echo")) == ["1", "2"]
+    assert contents(first) == before
+    texts = tf.constant(["a", "b"])
+    assert tf.saved_model.load(second).translate(texts)["translation"].numpy().tolist() == [b"a", b"b"]
+
+
+def test_a_version_that_is_there_stays_as_it_is(tmp_path):
+    folder = export_saved_model(Echo(), tmp_path / "echo" / "3")
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=f"^{folder}: this version is there already"):
+        export_saved_model(Echo(), folder)
+    # A SavedModel straight in the named folder is not mixed with versions.
+    shutil.copytree(folder, tmp_path / "bare")
+    with pytest.raises(UserError, match=r"bare: a SavedModel itself"):
+        export_saved_model(Echo(), tmp_path / "bare")
+    shutil.rmtree(tmp_path / "bare")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("asked", ["file", "file/1", "file/name", "file/name/1"])
+def test_a_file_in_the_way_stays_as_it_is(tmp_path, asked):
+    (tmp_path / "file").write_bytes(b"precious")
+    with pytest.raises(UserError, match=str(tmp_path / asked)) as raised:
+        export_saved_model(Echo(), tmp_path / asked)
+    assert "\n" not in str(raised.value)
+    assert contents(tmp_path) == {"file": b"precious"}
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write to")
+def test_an_unwritable_folder():
+    with pytest.raises(UserError, match=r"^/proc/self/1: the SavedModel can't be written: "):
+        export_saved_model(Echo(), "/proc/self")
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path):
+    (tmp_path / "echo").mkdir()
+    with pytest.raises(UserError, match=r"echo/1: the SavedModel can't be written: No space left"):
+        export_saved_model(FullDisk(), tmp_path / "echo")
+    assert contents(tmp_path) == {"echo": None}

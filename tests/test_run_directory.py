@@ -1,0 +1,154 @@
+"""A run's folder, and its models in other processes."""
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+from tests.tiny_run import tiny_run
+from tf_transformer.errors import UserError
+from tf_transformer.recipe import load_recipe
+from tf_transformer.run_directory import RunDirectory, load_model
+
+IDS = np.array([[5, 6, 3], [300, 3, 0]], "int32"), np.array([[2, 7], [2, 0]], "int32")
+
+LOADER = """
+import json, sys
+import numpy as np
+import tf_transformer
+source_ids, target_ids, *paths = json.load(sys.stdin)
+ids = np.array(source_ids, "int32"), np.array(target_ids, "int32")
+print(json.dumps([tf_transformer.load_model(path)(ids).numpy().tolist() for path in paths]))
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return tiny_run(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture
+def empty_run(tmp_path):
+    """A run before its first checkpoint."""
+    run = RunDirectory.create(tmp_path / "run")
+    run.recipe.write_text("name: empty\n")
+    return run
+
+
+def fails(function, *arguments) -> str:
+    """The message, one line of it."""
+    with pytest.raises(UserError) as raised:
+        function(*arguments)
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+def test_what_a_training_leaves(run):
+    assert load_recipe(run.recipe).name == "tiny"
+    assert {path.name for path in run.checkpoints.iterdir()} == {
+        "best.keras",
+        "step-00000050.keras",
+        "step-00000100.keras",
+    }
+    assert run.load_tokenizers().source.vocab_size == 340
+    assert list(run.logs.rglob("events.*"))
+    scores = json.loads(run.scores.read_text())
+    assert scores["set"] == "test"
+    assert {"bleu", "chrf", "perplexity", "signature"} <= set(scores)
+
+
+def test_another_process_loads_a_run_and_a_checkpoint(run):
+    process = subprocess.run(
+        [sys.executable, "-c", LOADER],
+        input=json.dumps([*(ids.tolist() for ids in IDS), str(run.path), str(run.checkpoints / "step-00000050.keras")]),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stderr
+    best, first = json.loads(process.stdout)
+    np.testing.assert_allclose(best, load_model(run.path)(IDS), atol=1e-5)
+    first_here = keras.saving.load_model(run.checkpoints / "step-00000050.keras", compile=False)
+    np.testing.assert_allclose(first, first_here(IDS), atol=1e-5)
+    assert np.abs(np.subtract(best, first)).max() > 0.01
+
+
+def test_create_takes_a_new_folder_or_an_empty_one(tmp_path):
+    assert RunDirectory.create(tmp_path / "a" / "b").checkpoints.is_dir()
+    (tmp_path / "empty").mkdir()
+    assert RunDirectory.create(tmp_path / "empty").checkpoints.is_dir()
+
+
+def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
+    assert "run: holds another run, which is left as it is" in fails(RunDirectory.create, empty_run.path)
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "letter").write_text("dear")
+    assert "files: is no empty folder" in fails(RunDirectory.create, tmp_path / "files")
+    assert "letter: is no empty folder" in fails(RunDirectory.create, tmp_path / "files" / "letter")
+    assert "Not a directory" in fails(RunDirectory.create, tmp_path / "files" / "letter" / "run")
+    assert "File name too long" in fails(RunDirectory.create, tmp_path / ("x" * 300))
+    assert (tmp_path / "files" / "letter").read_text() == "dear"
+    assert [path.name for path in (tmp_path / "files").iterdir()] == ["letter"]
+
+
+def test_open_wants_a_run(tmp_path):
+    for path in (tmp_path, tmp_path / "none"):
+        assert fails(RunDirectory.open, path).startswith(f"{path}: no run here")
+
+
+def test_best_checkpoint_is_the_best_or_else_the_newest(empty_run):
+    assert "no checkpoint yet" in fails(empty_run.best_checkpoint)
+    for name in ("step-00000900.keras", "step-00001000.keras", ".partial-step-00002000.keras"):
+        (empty_run.checkpoints / name).touch()
+    assert empty_run.best_checkpoint().name == "step-00001000.keras"
+    (empty_run.checkpoints / "best.keras").touch()
+    assert empty_run.best_checkpoint().name == "best.keras"
+
+
+def test_scores_keep_the_earlier_ones(empty_run):
+    for bleu in (1.5, 20.25, 30.0):
+        empty_run.write_scores({"bleu": bleu, "source": "Prüfung.en"})
+    assert json.loads(empty_run.scores.read_text(encoding="utf-8")) == {
+        "bleu": 30.0,
+        "source": "Prüfung.en",
+        "earlier": [{"bleu": 1.5, "source": "Prüfung.en"}, {"bleu": 20.25, "source": "Prüfung.en"}],
+    }
+    assert {path.name for path in empty_run.path.iterdir()} == {"recipe.yaml", "checkpoints", "scores.json"}
+
+
+def damage(whole: bytes, how: str, path) -> None:
+    if how == "truncated":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif how == "scrambled":
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes(byte ^ 0xFF for byte in whole[middle : middle + 5000]) + whole[middle:])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "text":
+        path.write_text("not\na model\n")
+    elif how == "another archive":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("letter.txt", "dear")
+    elif how == "another model":
+        keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(path)
+
+
+HOW = ["truncated", "scrambled", "empty", "text", "another archive", "another model"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_damaged_model_is_told_in_a_line(run, tmp_path, how):
+    path = tmp_path / "damaged.keras"
+    damage(run.best_checkpoint().read_bytes(), how, path)
+    assert fails(load_model, path).startswith(f"{path}: ")
+
+
+def test_no_model(tmp_path, empty_run):
+    assert "no such model" in fails(load_model, tmp_path / "none.keras")
+    assert "no run here" in fails(load_model, tmp_path / "none")
+    assert "no checkpoint yet" in fails(load_model, empty_run.path)

@@ -1,0 +1,165 @@
+"""What holds for every kind: special ids, tf.data, files, and the export in a process of its own."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from tests.tokenizers.conftest import JOINT_SIZES, SEPARATE_SIZES
+from tf_transformer.errors import UserError
+from tf_transformer.tokenizers import END_ID, PAD_ID, START_ID, UNKNOWN_ID, TokenizerPair, train_tokenizers
+
+TEXTS = ["The girl sees a house.", "", "Mein Bruder kauft Äpfel, auch heute!", "  ", "강아지 " * 50]
+
+
+def test_special_ids(pair):
+    assert (PAD_ID, UNKNOWN_ID, START_ID, END_ID) == (0, 1, 2, 3)
+    names = [piece.strip("<>[]").lower() for piece in pair.source.pieces(range(4))]
+    assert names in (["pad", "unk", "s", "/s"], ["pad", "unk", "start", "end"])
+
+
+@pytest.mark.parametrize("text", ["<s>", "</s>", "<pad>", "<unk>", "[PAD]", "[START] [END]"])
+def test_text_cannot_spell_a_special_piece(pair, text):
+    assert not {PAD_ID, START_ID, END_ID} & set(pair.source.tokenize([text]).to_list()[0])
+
+
+def test_special_ids_leave_no_text(pair):
+    tokenizer = pair.target
+    ids = tokenizer.tokenize(TEXTS)
+    plain = tokenizer.detokenize(ids).numpy().tolist()
+    framed = [[START_ID, *row[:2], PAD_ID, *row[2:], END_ID, PAD_ID] for row in ids.to_list()]
+    framed = tf.ragged.constant(framed, dtype=tf.int32)
+    assert tokenizer.detokenize(framed).numpy().tolist() == plain
+    assert tokenizer.detokenize(framed.to_tensor()).numpy().tolist() == plain
+    assert tokenizer.detokenize(tf.cast(framed.to_tensor(), tf.int64)).numpy().tolist() == plain
+
+
+def test_rows_of_padding_and_empty_batches(pair):
+    tokenizer = pair.target
+    assert tokenizer.detokenize(tf.zeros((3, 4), tf.int32)).numpy().tolist() == [b"", b"", b""]
+    assert tokenizer.detokenize(tf.zeros((2, 0), tf.int32)).numpy().tolist() == [b"", b""]
+    assert tokenizer.detokenize(tf.zeros((0, 4), tf.int32)).shape == (0,)
+    none = tokenizer.tokenize(tf.zeros((0,), tf.string))
+    assert none.to_list() == []
+    assert tokenizer.detokenize(none).shape == (0,)
+
+
+def test_a_batch_gives_what_each_text_gives_alone(pair):
+    ids = pair.source.tokenize(TEXTS)
+    assert ids.to_list() == [pair.source.tokenize([text]).to_list()[0] for text in TEXTS]
+    assert pair.source.detokenize(ids).numpy().tolist() == [
+        pair.source.detokenize([row]).numpy()[0] if row else b"" for row in ids.to_list()
+    ]
+
+
+def test_in_tf_data(pair):
+    dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(2).map(pair.source.tokenize)
+    rows = [row for batch in dataset for row in batch.to_list()]
+    assert rows == pair.source.tokenize(TEXTS).to_list()
+    assert dataset.element_spec.dtype == tf.int32
+
+
+def test_in_a_function_of_any_batch_size(pair):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def there_and_back(texts):
+        return pair.target.detokenize(pair.source.tokenize(texts).to_tensor())
+
+    for size in (0, 1, len(TEXTS)):
+        texts = tf.constant(TEXTS[:size], tf.string)
+        expected = pair.target.detokenize(pair.source.tokenize(texts)).numpy().tolist()
+        assert there_and_back(texts).numpy().tolist() == expected
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_save_and_load(pairs, kind, joint, tmp_path):
+    pair = train_tokenizers(pairs, kind, (JOINT_SIZES if joint else SEPARATE_SIZES)[kind], joint)
+    pair.save(tmp_path / "new" / "folder")
+    loaded = TokenizerPair.load(str(tmp_path / "new" / "folder"))
+    assert (loaded.joint, loaded.kind) == (joint, kind)
+    assert (loaded.source is loaded.target) == joint
+    for before, after in ((pair.source, loaded.source), (pair.target, loaded.target)):
+        assert after.to_bytes() == before.to_bytes()
+        assert after.tokenize(TEXTS).to_list() == before.tokenize(TEXTS).to_list()
+    names = {path.stem for path in (tmp_path / "new" / "folder").iterdir()}
+    assert names == ({"tokenizer", "joint"} if joint else {"tokenizer", "source", "target"})
+
+
+def load_error(directory) -> str:
+    with pytest.raises(UserError) as caught:
+        TokenizerPair.load(directory)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_missing_file_is_named(pair, tmp_path):
+    assert str(tmp_path / "none" / "tokenizer.json") in load_error(tmp_path / "none")
+    pair.save(tmp_path)
+    vocabulary = tmp_path / f"joint{pair.source.file_suffix}"
+    vocabulary.unlink()
+    assert str(vocabulary) in load_error(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"kind": "bpe"}', '{"kind": "x", "joint": true}', "\xff"]
+)
+def test_a_damaged_description_is_named(pair, tmp_path, content):
+    pair.save(tmp_path)
+    (tmp_path / "tokenizer.json").write_bytes(content.encode("latin-1"))
+    assert str(tmp_path / "tokenizer.json") in load_error(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xffjunk"])
+def test_a_damaged_vocabulary_is_named(pair, tmp_path, content):
+    pair.save(tmp_path)
+    vocabulary = tmp_path / f"joint{pair.source.file_suffix}"
+    vocabulary.write_bytes(content)
+    assert str(vocabulary) in load_error(tmp_path)
+
+
+class RoundTrip(tf.Module):
+    """What an export is: a module that holds tokenizers."""
+
+    def __init__(self, pairs: dict[str, TokenizerPair]) -> None:
+        super().__init__()
+        self.pairs = pairs
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def __call__(self, texts):
+        return {
+            kind: pair.target.detokenize(pair.source.tokenize(texts).to_tensor())
+            for kind, pair in self.pairs.items()
+        }
+
+
+IN_ANOTHER_PROCESS = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+result = tf.saved_model.load(sys.argv[1])(tf.constant(json.loads(sys.argv[2])))
+assert not {"tf_transformer", "sentencepiece"} & set(sys.modules)
+print(json.dumps({kind: [text.decode() for text in texts.numpy()] for kind, texts in result.items()}))
+"""
+
+
+def test_an_export_works_in_another_process_without_the_files(joint_pairs, tmp_path):
+    loaded = {}
+    for kind, pair in joint_pairs.items():
+        pair.save(tmp_path / kind)
+        loaded[kind] = TokenizerPair.load(tmp_path / kind)
+    tf.saved_model.save(RoundTrip(loaded), str(tmp_path / "export"))
+    for kind in loaded:
+        for path in (tmp_path / kind).iterdir():
+            path.unlink()
+    (tmp_path / "export").rename(tmp_path / "moved")
+    process = subprocess.run(
+        [sys.executable, "-c", IN_ANOTHER_PROCESS, str(tmp_path / "moved"), json.dumps(TEXTS)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert process.returncode == 0, process.stderr
+    expected = {kind: [pair.source.normalize(text) for text in TEXTS] for kind, pair in joint_pairs.items()}
+    expected["wordpiece"][4] = " ".join(["[UNK]"] * 50)
+    assert json.loads(process.stdout) == expected

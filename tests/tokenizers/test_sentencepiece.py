@@ -1,0 +1,124 @@
+"""SentencePiece: the round trip, and the same ids as SentencePiece's own library."""
+
+import pytest
+import tensorflow as tf
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sentencepiece import SentencePieceProcessor
+
+from tf_transformer.errors import UserError
+from tf_transformer.tokenizers import SentencePieceTokenizer, train_tokenizers
+
+# Every text but one: a lone surrogate is half a character, and UTF-8, hence a tf.string, cannot hold it.
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
+
+# (text, normal form): the normal form is NFKC, with runs of blanks made one and blanks at the ends gone.
+NORMAL_FORMS = [
+    ("강아지는 감자를 좋아해", "강아지는 감자를 좋아해"),
+    ("👨‍👩‍👧 🇩🇪🇰🇷 👍🏽 ❤️", "👨‍👩‍👧 🇩🇪🇰🇷 👍🏽 ❤️"),
+    ("e\u0301 a\u0323\u0302 u\u0308ber x\u0338", "é ậ über x\u0338"),
+    ("שלום עולם, مرحبا بالعالم", "שלום עולם, مرحبا بالعالم"),
+    ("नमस्ते ไทย 漢字 ᚠᛇᚻ", "नमस्ते ไทย 漢字 ᚠᛇᚻ"),
+    ("", ""),
+    (" \t\n\u00a0\u3000 ", ""),
+    ("  two   blanks \n", "two blanks"),
+    ("a\x00b", "a\x00b"),
+    ("▁a▁▁b", "a b"),
+    ("<s> </s> <pad> <unk> <0x41>", "<s> </s> <pad> <unk> <0x41>"),
+    ("①…ﬁ", "1...fi"),
+    ("x" * 10_000, "x" * 10_000),
+    ("ein Hund " * 1_250, ("ein Hund " * 1_250).strip()),
+    ("한" * 10_000, "한" * 10_000),
+]
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def tokenizer(request, joint_pairs) -> SentencePieceTokenizer:
+    return joint_pairs[request.param].source
+
+
+@pytest.fixture(scope="module")
+def library(tokenizer) -> SentencePieceProcessor:
+    """SentencePiece's own library with the same model: a reference for ids."""
+    return SentencePieceProcessor(model_proto=tokenizer.to_bytes())
+
+
+def round_trip(tokenizer, texts: list[str]) -> list[str]:
+    return [text.decode() for text in tokenizer.detokenize(tokenizer.tokenize(texts)).numpy()]
+
+
+@pytest.mark.parametrize(("text", "normal_form"), NORMAL_FORMS, ids=lambda text: ascii(text[:12]))
+def test_round_trip_gives_the_normal_form(tokenizer, library, text, normal_form):
+    assert tokenizer.normalize(text) == normal_form
+    assert round_trip(tokenizer, [text]) == [normal_form]
+    assert tokenizer.tokenize([text]).to_list() == [library.encode(text)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TEXT, max_size=6))
+@example(["\u0000", "\ufffd", "\ufeff", "\u200b", "▁", "\u2585", "\u0300", "\U0010ffff"])
+def test_any_texts_make_the_round_trip(tokenizer, library, texts):
+    ids = tokenizer.tokenize(tf.constant(texts, tf.string))
+    assert ids.dtype == tf.int32
+    assert ids.to_list() == [library.encode(text) for text in texts]
+    assert round_trip(tokenizer, tf.constant(texts, tf.string)) == [tokenizer.normalize(t) for t in texts]
+
+
+def test_texts_of_the_corpus_are_not_spelled_in_bytes(tokenizer, pairs):
+    for texts in zip(*pairs, strict=True):
+        pieces = tokenizer.pieces(tokenizer.tokenize(texts).flat_values.numpy())
+        assert not [piece for piece in pieces if piece.startswith("<0x")]
+
+
+def test_pieces(tokenizer):
+    assert tokenizer.pieces([0, 1, 2, 3]) == ["<pad>", "<unk>", "<s>", "</s>"]
+    assert tokenizer.pieces(range(4, 260)) == [f"<0x{byte:02X}>" for byte in range(256)]
+    pieces = tokenizer.pieces(tokenizer.tokenize(["The girl 강"])[0].numpy())
+    assert pieces[-3:] == ["<0xEA>", "<0xB0>", "<0x95>"]
+    assert "".join(pieces[:-3]) == "▁The▁girl▁"
+    assert len(set(tokenizer.pieces(range(tokenizer.vocab_size)))) == tokenizer.vocab_size
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"Hund \xe2\x82", b"\xed\xa0\x80", b"\xc0\x80", b"\xf8"])
+def test_bytes_that_are_not_utf8_become_replacement_characters(tokenizer, text):
+    replaced = tokenizer.detokenize(tokenizer.tokenize([text])).numpy()[0].decode()
+    assert set(replaced) - set("Hund ") == {"\ufffd"}
+
+
+def test_half_a_character_of_bytes_is_still_text(tokenizer):
+    ids = [tokenizer.pieces(range(260)).index(piece) for piece in ("<0xEA>", "<0xB0>")]
+    assert set(tokenizer.detokenize([ids]).numpy()[0].decode()) == {"\ufffd"}
+
+
+@pytest.mark.parametrize("damage", [lambda m: b"", lambda m: b"junk", lambda m: m[:100], lambda m: m[:-50]])
+def test_bytes_that_are_no_model_are_refused(tokenizer, damage):
+    with pytest.raises(UserError, match="not a SentencePiece model"):
+        SentencePieceTokenizer(damage(tokenizer.to_bytes()))
+
+
+def test_a_model_with_other_special_ids_is_refused(pairs):
+    import io
+
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([source for source, _ in pairs]),
+        model_writer=model,
+        vocab_size=50,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    with pytest.raises(UserError, match=r"\(-1, 0, 1, 2\), not at \(0, 1, 2, 3\)"):
+        SentencePieceTokenizer(model.getvalue())
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_real_sentences(shared_data, kind):
+    def lines(name: str) -> list[str]:
+        return (shared_data / "multi30k" / name).read_text(encoding="utf-8").split("\n")[:300]
+
+    tokenizer = train_tokenizers(zip(lines("val.en"), lines("val.de"), strict=True), kind, 1000).target
+    texts = lines("test_2016_flickr.de")
+    assert tokenizer.vocab_size == 1000
+    assert round_trip(tokenizer, texts) == [" ".join(text.split()) for text in texts]
