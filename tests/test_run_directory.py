@@ -55,7 +55,7 @@ def test_what_a_training_leaves(run):
         "step-00000050.keras",
         "step-00000100.keras",
     }
-    assert run.load_tokenizers().source.vocab_size == 340
+    assert run.load_tokenizers().source.vocab_size == 440
     assert list(run.logs.rglob("events.*"))
     scores = json.loads(run.scores.read_text())
     assert scores["set"] == "test"

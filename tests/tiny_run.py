@@ -39,7 +39,7 @@ def settings(data: Path, **replaced) -> list[str]:
         "data__test": both,
         "data__max_length": MAX_LENGTH,
         "data__batch_tokens": 256,
-        "tokenizer__vocab_size": 340,
+        "tokenizer__vocab_size": 440,
         "model__num_layers": 1,
         "model__d_model": 32,
         "model__num_heads": 2,

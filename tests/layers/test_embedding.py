@@ -114,8 +114,8 @@ def test_one_position_alone_is_as_in_the_sequence(position, at):
     layer = PositionEncoding(position, max_length=9)
     x = np.random.default_rng(0).standard_normal((2, 9, 6)).astype("float32")
     whole = layer(x)
-    for given in (at, tf.constant(at)):
-        np.testing.assert_allclose(layer(x[:, at : at + 1], at=given), whole[:, at : at + 1], atol=1e-7)
+    for where in (at, tf.constant(at)):
+        np.testing.assert_allclose(layer(x[:, at : at + 1], at=where), whole[:, at : at + 1], atol=1e-7)
 
 
 def test_a_sequence_longer_than_the_positions_is_refused():

@@ -2,7 +2,6 @@
 
 import doctest
 import itertools
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -23,11 +22,12 @@ from tf_transformer import (
 )
 from tf_transformer.data.batching import with_known_length
 from tf_transformer.training import TokenCount, distribution, make_strategy
+from tf_transformer.training.callbacks import steps_taken
 from tf_transformer.training.loss import smoothed_cross_entropy
 
 STEPS = 20
 VOCABULARY = 340
-FIGURES = ("loss", "perplexity", "accuracy", "tokens")
+LONGEST = 96
 
 
 def naive_loss(labels, logits):
@@ -46,22 +46,22 @@ def adam():
     return keras.optimizers.Adam(TransformerSchedule(16, 400), beta_2=0.98, epsilon=1e-9)
 
 
-def made_up_batches():
-    """As many batches as steps, whose lower half is far more padded than the upper one."""
-    random = np.random.default_rng(0)
-    for step in range(STEPS):
-        rows = 4 if step % 3 == 0 else 6
-        source_ids, labels = (random.integers(4, VOCABULARY, (rows, length)) for length in (7, 9))
-        for row in range(rows):
-            source_ids[row, 7 - row :] = 0
-            labels[row, max(1, 9 - 2 * row) :] = 0
-        target_ids = np.pad(labels, [(0, 0), (1, 0)], constant_values=2)[:, :-1] * (labels != 0)
-        yield (source_ids, target_ids), labels
+def made_up_batches() -> tf.data.Dataset:
+    """A batch for each step, whose lower half is far more padded than the upper one."""
 
+    def generate():
+        random = np.random.default_rng(0)
+        for step in range(STEPS):
+            rows = 4 if step % 3 == 0 else 6
+            source_ids, labels = (random.integers(4, VOCABULARY, (rows, length)) for length in (7, 9))
+            for row in range(rows):
+                source_ids[row, 7 - row :] = 0
+                labels[row, max(1, 9 - 2 * row) :] = 0
+            target_ids = np.pad(labels, [(0, 0), (1, 0)], constant_values=2)[:, :-1] * (labels != 0)
+            yield (source_ids, target_ids), labels
 
-def dataset() -> tf.data.Dataset:
     ids = tf.TensorSpec((None, None), tf.int32)
-    batches = tf.data.Dataset.from_generator(made_up_batches, output_signature=((ids, ids), ids))
+    batches = tf.data.Dataset.from_generator(generate, output_signature=((ids, ids), ids))
     # Where a dataset's end comes as a surprise, TensorFlow may count a step that it does not take.
     return batches.apply(tf.data.experimental.assert_cardinality(STEPS))
 
@@ -70,43 +70,41 @@ def real_batches() -> tf.data.Dataset:
     """Sentences in batches for two devices; 37 of them, so that not all batches are even."""
     pairs = list(itertools.islice(DemoSource("train"), 37))
     tokenizers = train_tokenizers(pairs, vocab_size=VOCABULARY)
-    return with_known_length(make_batches(pairs, tokenizers, batch_tokens=256, max_length=64, row_multiple=2))
+    return with_known_length(make_batches(pairs, tokenizers, batch_tokens=256, max_length=LONGEST, row_multiple=2))
 
 
-class Training(NamedTuple):
-    """What a training comes to."""
-
-    model: Transformer
-    figures: dict[str, float]
-
-    def continue_on(self, batches: tf.data.Dataset) -> dict[str, float]:
-        return figures_of(self.model.fit(batches, shuffle=False, verbose=0))
+def transformer(dropout_rate=0.0):
+    return Transformer(
+        1, 16, 2, 32, VOCABULARY, VOCABULARY, dropout_rate=dropout_rate, max_length=LONGEST, share_embeddings="all"
+    )
 
 
-def figures_of(history) -> dict[str, float]:
-    return {name: values[-1] for name, values in history.history.items()}
-
-
-def train(strategy, optimizer, loss=None, dropout_rate=0.0, validate=False) -> Training:
+def train(strategy, make_model, optimizer, loss=None):
+    """Makes and trains a model, from the same start each time; returns it and the figures that `fit` told."""
     keras.utils.set_random_seed(1)
     with strategy.scope():
-        model = Transformer(
-            1, 16, 2, 32, VOCABULARY, VOCABULARY, dropout_rate=dropout_rate, max_length=64, share_embeddings="all"
-        )
+        model = make_model()
         model.compile(
             optimizer=optimizer(),
             loss=loss or SmoothedCrossEntropy(),
             metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
             jit_compile=False,
         )
-    history = model.fit(dataset(), validation_data=dataset() if validate else None, shuffle=False, verbose=0)
-    assert int(model.optimizer.iterations) == STEPS
-    return Training(model, figures_of(history))
+    figures = train_on(model, made_up_batches())
+    assert steps_taken(model) == STEPS
+    return model, figures
 
 
-def distance(one: Training, other: Training) -> float:
+def train_on(model, batches):
+    """Trains for an epoch; returns the figures that `fit` told."""
+    history = model.fit(batches, shuffle=False, verbose=0).history
+    assert history.keys() == {"loss", "perplexity", "accuracy", "tokens"}
+    return {name: values[-1] for name, values in history.items()}
+
+
+def distance(one, other):
     """The largest difference between the same weight of two models."""
-    weights = zip(one.model.get_weights(), other.model.get_weights(), strict=True)
+    weights = zip(one.get_weights(), other.get_weights(), strict=True)
     return max(float(np.abs(a - b).max()) for a, b in weights)
 
 
@@ -123,7 +121,7 @@ def two():
 @pytest.fixture(scope="module")
 def by_sgd(one, two):
     """The same training on one device and on two."""
-    return train(one, sgd, validate=True), train(two, sgd, validate=True)
+    return train(one, transformer, sgd), train(two, transformer, sgd)
 
 
 def test_examples_run():
@@ -142,54 +140,55 @@ def test_an_unknown_distribution_is_refused():
 
 
 def test_two_devices_train_as_one_under_sgd(by_sgd):
-    alone, together = by_sgd
+    """First on the batches made up here, then on sentences."""
+    (alone, figures_alone), (together, figures_together) = by_sgd
     assert distance(alone, together) < 1e-5
-    # They have come some way from where they started.
+    assert figures_together == pytest.approx(figures_alone, rel=1e-5)
+    tokens = sum(np.count_nonzero(labels) for _, labels in made_up_batches().as_numpy_iterator())
+    assert figures_alone["tokens"] == figures_together["tokens"] == tokens
+
     keras.utils.set_random_seed(1)
-    untrained = Transformer(1, 16, 2, 32, VOCABULARY, VOCABULARY, max_length=64, share_embeddings="all")
+    untrained = transformer()
     untrained.build(((None, None), (None, None)))
-    assert distance(alone, Training(untrained, {})) > 0.1
+    assert distance(alone, untrained) > 0.1
 
-
-def test_two_devices_report_the_same_as_one(by_sgd):
-    alone, together = by_sgd
-    assert alone.figures.keys() == {*FIGURES, *(f"val_{name}" for name in FIGURES)}
-    assert together.figures == pytest.approx(alone.figures, rel=1e-5)
-    tokens = sum(np.count_nonzero(labels) for _, labels in made_up_batches())
-    assert alone.figures["tokens"] == together.figures["tokens"] == tokens
+    batches = real_batches()
+    pairs = [np.count_nonzero(labels[:, 0]) for _, labels in batches.as_numpy_iterator()]
+    assert sum(pairs) == 37
+    assert 1 in pairs  # of which the second device gets nothing but padding
+    assert any(number % 2 and number > 1 for number in pairs)
+    assert train_on(together, batches) == pytest.approx(train_on(alone, batches), rel=1e-5)
+    assert distance(alone, together) < 1e-5
 
 
 def test_two_devices_train_as_one_under_adam(one, two):
     """Not each weight: the gradient of the keys' biases is 0 but for rounding, which this epsilon blows up."""
-    alone, together = train(one, adam), train(two, adam)
-    inputs, _ = next(made_up_batches())
-    np.testing.assert_allclose(together.model(inputs), alone.model(inputs), rtol=0, atol=1e-4)
-    assert together.figures == pytest.approx(alone.figures, rel=1e-4)
+    (alone, figures_alone), (together, figures_together) = (train(each, transformer, adam) for each in (one, two))
+    for inputs, _ in made_up_batches().take(3):
+        np.testing.assert_allclose(together(inputs), alone(inputs), rtol=0, atol=1e-4)
+    assert figures_together == pytest.approx(figures_alone, rel=1e-4)
 
 
-def test_averaging_the_devices_means_is_another_training(two, by_sgd):
-    """Which shows that the padding is unequal: the tests above could fail."""
-    alone, _ = by_sgd
-    naive = train(two, sgd, loss=naive_loss)
-    assert distance(alone, naive) > 0.01
-    assert naive.figures["tokens"] == alone.figures["tokens"]
+def test_averaging_the_devices_means_is_another_training(one, two):
+    """On the same batches, whose padding is unequal indeed: the tests above could fail."""
 
+    def unigrams():
+        """The least model of tokens: their frequencies."""
+        ids = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
+        return keras.Model(ids, keras.layers.Embedding(VOCABULARY, VOCABULARY)(ids[1] * 0))
 
-def test_two_devices_train_as_one_on_sentences(by_sgd):
-    """After the tests above in the same file, or before them: each takes the trainings as they are by then."""
-    batches = real_batches()
-    pairs = [np.count_nonzero(labels[:, 0]) for _, labels in batches.as_numpy_iterator()]
-    assert sum(pairs) == 37
-    assert any(number % 2 for number in pairs) and 1 in pairs  # one pair: the second device has no token at all
-
-    alone, together = (training.continue_on(batches) for training in by_sgd)
-    assert together == pytest.approx(alone, rel=1e-5)
-    assert distance(*by_sgd) < 1e-5
+    alone, _ = train(one, unigrams, sgd)
+    together, _ = train(two, unigrams, sgd)
+    naive, _ = train(two, unigrams, sgd, naive_loss)
+    naive_alone, _ = train(one, unigrams, sgd, naive_loss)
+    assert distance(alone, together) < 1e-6
+    assert distance(alone, naive_alone) < 1e-6
+    assert distance(alone, naive) > 1e-3
 
 
 def test_two_devices_train_with_dropout(two):
-    training = train(two, adam, dropout_rate=0.3)
-    again = training.continue_on(real_batches())
-    for figures in (training.figures, again):
-        assert all(np.isfinite(list(figures.values())))
-    assert training.figures["loss"] > again["loss"] > 0
+    model, figures = train(two, lambda: transformer(dropout_rate=0.3), adam)
+    more_figures = train_on(model, real_batches())
+    for number in (*figures.values(), *more_figures.values()):
+        assert np.isfinite(number)
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())

@@ -1,0 +1,49 @@
+"""What the README, the docs and the docstrings say is true."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import tf_transformer
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "train" / "README.md", ROOT / "savedmodels" / "README.md", *ROOT.glob("docs/*.md")]
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(tf_transformer.__path__, "tf_transformer.") if not module.ispkg
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_docstrings(name, monkeypatch):
+    monkeypatch.chdir(ROOT)  # some read train/recipes
+    module = importlib.import_module(name)
+    # An example may use the names of its module without importing them.
+    failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert failed == 0
+
+
+def test_readme_fit_from_python_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## From Python")[1]
+    code = re.search(r"```python\n(.*?)```", section, re.S)[1]
+    assert len(code.strip().splitlines()) <= 30
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert capsys.readouterr().out.strip()  # a translation, whatever one epoch has taught
+    assert (tmp_path / "savedmodels" / "from_python" / "1" / "saved_model.pb").is_file()
+    # An untrained model's perplexity is about the vocabulary's size, 1,000.
+    assert names["model"].evaluate(names["validation"], verbose=0, return_dict=True)["perplexity"] < 200
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_named_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+    for target in re.findall(r"`((?:tf_transformer|train|tests|docs)/[\w/.]+)`", text):
+        assert (ROOT / target).exists(), target

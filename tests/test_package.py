@@ -1,0 +1,49 @@
+"""The package as a whole: light to import, and every public name there."""
+
+import importlib
+import importlib.metadata
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+import tf_transformer
+
+SUBPACKAGES = ["data", "decoding", "export", "layers", "tokenizers", "training"]
+
+
+def test_importing_it_loads_nothing_heavy():
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import json, sys, tf_transformer; print(json.dumps(sorted(sys.modules)))"],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    packages = {name.partition(".")[0] for name in json.loads(loaded)}
+    assert "tf_transformer" in packages
+    assert not packages & {"tensorflow", "keras", "numpy", "matplotlib", "sentencepiece", "sacrebleu", "pydantic"}
+
+
+@pytest.mark.parametrize("package", [None, *SUBPACKAGES])
+def test_every_public_name_is_there(package):
+    module = importlib.import_module(f"tf_transformer.{package}" if package else "tf_transformer")
+    assert module.__all__
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        public = getattr(module, name)
+        assert public is not None
+        if inspect.isclass(public) or inspect.isfunction(public):
+            assert public.__module__.startswith("tf_transformer.")
+            assert public.__name__ == name
+            assert public.__doc__, f"{name} has no docstring"
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="Transformerr"):
+        tf_transformer.Transformerr  # noqa: B018
+
+
+def test_the_version_is_the_installed_one():
+    assert importlib.metadata.version("tf_transformer") == tf_transformer.__version__

@@ -1,0 +1,204 @@
+"""What callbacks leave behind: checkpoints, figures, sample translations; and where training stops."""
+
+import re
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import TENSORS, EventAccumulator
+
+from tf_transformer import Perplexity, SmoothedCrossEntropy, Transformer, TransformerSchedule
+from tf_transformer.training import Checkpoints, Pace, SampleTranslations, StopAt, TokenCount, callbacks
+
+SOURCE, TARGET, LABELS = (
+    np.array([[5, 9, 3], [7, 3, 0]]),
+    np.array([[2, 4, 8], [2, 6, 0]]),
+    np.array([[4, 8, 3], [6, 3, 0]]),
+)
+
+
+@pytest.fixture
+def model():
+    """A Transformer that has taken a step."""
+    model = Transformer(1, 8, 2, 8, 12, 12, share_embeddings="all", max_length=8)
+    model.compile(
+        keras.optimizers.Adam(TransformerSchedule(8, 10), beta_2=0.98, epsilon=1e-9),
+        SmoothedCrossEntropy(0.2),
+        metrics=[Perplexity()],
+        run_eagerly=True,  # takes less time here than tracing
+    )
+    model.train_on_batch((SOURCE, TARGET), LABELS)
+    return model
+
+
+def go_to(model, step):
+    """Makes a model that has trained to a step: its weights, and the optimizer's, tell the step."""
+    model.optimizer.iterations.assign(step)
+    for variable in (*model.trainable_weights, *model.optimizer.variables[2:]):
+        variable.assign(keras.ops.full(variable.shape, step / 10))
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def variables(model):
+    return [variable.numpy() for variable in (*model.weights, *model.optimizer.variables)]
+
+
+# -- Checkpoints ----
+
+
+def test_the_newest_and_the_best_stay(model, tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.set_model(model)
+    perplexities = {1: 9.0, 20: 5.0, 30: 7.0, 100: 5.5, 1000: float("nan")}
+    seen = {}
+    for step, perplexity in perplexities.items():
+        go_to(model, step)
+        checkpoints.on_epoch_end(0, {"val_perplexity": perplexity})
+        seen[step] = variables(model)
+    assert names(tmp_path) == ["best.keras", "step-00000100.keras", "step-00001000.keras"]
+
+    for name, step in {"best": 20, "step-00000100": 100, "step-00001000": 1000}.items():
+        loaded = keras.saving.load_model(tmp_path / f"{name}.keras")
+        assert int(loaded.optimizer.iterations) == step
+        for got, expected in zip(variables(loaded), seen[step], strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(model, tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.set_model(model)
+    loaded = keras.saving.load_model(checkpoints.save())
+    for each in (model, loaded):
+        # Dropout draws anew after loading; without it both take the same step.
+        for layer in each._flatten_layers():
+            if isinstance(layer, keras.layers.Dropout):
+                layer.rate = 0
+    figures = [each.train_on_batch((SOURCE, TARGET), LABELS, return_dict=True) for each in (model, loaded)]
+    assert figures[0] == pytest.approx(figures[1], rel=1e-6)
+    for got, expected in zip(loaded.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
+
+
+def test_without_validation_nothing_is_best(model, tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.set_model(model)
+    checkpoints.on_epoch_end(0, {"loss": 1.0})
+    checkpoints.on_epoch_end(1)
+    assert names(tmp_path) == ["step-00000001.keras"]
+
+
+def test_an_interrupted_save_leaves_no_half_checkpoint(model, tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.set_model(model)
+    checkpoints.on_epoch_end(0, {"val_perplexity": 5.0})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def half(path):
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model, "save", half)
+    go_to(model, 2)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.on_epoch_end(1, {"val_perplexity": 4.0})
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("[!.]*")} == before
+
+
+# -- StopAt ----
+
+
+@pytest.mark.parametrize("steps, epochs", [(5, 2), (8, 2), (1, 1), (100, 3)])
+def test_training_stops_at_the_step(steps, epochs):
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False)
+    data = tf.data.Dataset.from_tensors((np.ones((2, 3)), np.ones((2, 1)))).repeat()
+    history = model.fit(data, epochs=3, steps_per_epoch=4, callbacks=[StopAt(steps)], shuffle=False, verbose=0)
+    assert int(model.optimizer.iterations) == min(steps, 12)
+    assert len(history.epoch) == epochs
+
+
+# -- Pace ----
+
+
+class Clock(keras.callbacks.Callback):
+    """A training batch takes a second, a validation batch 100."""
+
+    now = 1000.0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.now += 1
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.now += 100
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_the_pace_is_that_of_training_alone(monkeypatch, validate):
+    clock = Clock()
+    monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    schedule = TransformerSchedule(11, 5)
+    model = keras.Sequential([keras.layers.Embedding(11, 11)])
+    model.compile(keras.optimizers.Adam(schedule), SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)
+
+    lengths = [1, 4, 2, 4, 3, 3]  # of two epochs, three batches each
+    labels = np.array([[6] * length + [0] * (4 - length) for length in lengths])
+    data = tf.data.Dataset.from_tensor_slices((labels, labels)).batch(1)
+    history = model.fit(
+        data.repeat(),
+        epochs=2,
+        steps_per_epoch=3,
+        validation_data=data if validate else None,
+        callbacks=[clock, Pace()],
+        shuffle=False,
+        verbose=0,
+    ).history
+    assert history["tokens_per_second"] == [7 / 3, 10 / 3]
+    # After the epoch's last step: the rate of the next one.
+    assert history["learning_rate"] == pytest.approx([float(schedule(3)), float(schedule(6))], rel=1e-6)
+
+
+def test_pace_does_not_mind_an_evaluation_of_its_own():
+    model = keras.Sequential([keras.layers.Embedding(11, 11)])
+    model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)
+    figures = model.evaluate(LABELS, LABELS, callbacks=[Pace()], verbose=0, return_dict=True)
+    assert figures["tokens"] == 5
+
+
+# -- SampleTranslations ----
+
+
+def cells(row):
+    """The texts of a Markdown table's row: what a backslash precedes stands for itself."""
+    assert row[:2] == "| " and row[-2:] == " |"
+    return [re.sub(r"\\(.)", r"\1", cell.strip()) for cell in re.findall(r"(?:\\.|[^\\|])+", row)]
+
+
+def test_samples_can_be_read_in_tensorboard(model, tmp_path):
+    pairs = [("A dog | a cat", "Ein Hund\noder 100 %"), ("C:\\x\\|", "<b>*fett*</b> 🐶")]
+
+    def translate(texts):
+        return [f"{text} at {int(model.optimizer.iterations)}" for text in texts]
+
+    samples = SampleTranslations(translate, pairs, tmp_path)
+    samples.set_model(model)
+    for step in (4, 6):
+        model.optimizer.iterations.assign(step)
+        samples.on_epoch_end(0, {})
+
+    events = EventAccumulator(str(tmp_path), size_guidance={TENSORS: 0}).Reload()
+    assert events.SummaryMetadata("translations").plugin_data.plugin_name == "text"
+    written = events.Tensors("translations")
+    assert [event.step for event in written] == [4, 6]
+    for event in written:
+        head, rule, *rows = tf.make_ndarray(event.tensor_proto).item().decode().split("\n")
+        assert cells(head) == ["source", "reference", "translation"]
+        assert cells(rule) == ["---"] * 3
+        assert [cells(row) for row in rows] == [
+            ["A dog | a cat", "Ein Hund oder 100 %", f"A dog | a cat at {event.step}"],
+            ["C:\\x\\|", "<b>*fett*</b> 🐶", f"C:\\x\\| at {event.step}"],
+        ]
