@@ -14,12 +14,8 @@ from hypothesis import strategies as st
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation import score_translations
 
-KOREAN_HYPOTHESIS = (
-    "빛이 써는 노인은 완벽한 어두운곳에서 잠든 사람과 비교할 때 강박증이 심해질 기회가 훨씬 높았다"
-)
-KOREAN_REFERENCE = (
-    "빛이 써는 사람은 완벽한 어둠에서 잠든 사람과 비교할 때 우울증이 심해질 가능성이 훨씬 높았다"
-)
+KOREAN_HYPOTHESIS = "빛이 써는 노인은 완벽한 어두운곳에서 잠든 사람과 비교할 때 강박증이 심해질 기회가 훨씬 높았다"
+KOREAN_REFERENCE = "빛이 써는 사람은 완벽한 어둠에서 잠든 사람과 비교할 때 우울증이 심해질 가능성이 훨씬 높았다"
 
 # Few words, so that long n-grams match now and then and clipping has something to clip.
 sentences = st.lists(st.sampled_from(["Haus", "haus", "der", "die", "geht"]), max_size=12).map(" ".join)
@@ -71,9 +67,7 @@ def plain_chrf2(hypotheses, references):
 
 
 def test_worked_example_korean():
-    scores = score_translations(
-        [KOREAN_HYPOTHESIS], [KOREAN_REFERENCE], tokenize="none", smooth_method="none"
-    )
+    scores = score_translations([KOREAN_HYPOTHESIS], [KOREAN_REFERENCE], tokenize="none", smooth_method="none")
     assert scores.precisions == ((10, 5, 2, 1), (14, 13, 12, 11))
     assert scores.brevity_penalty == 1
     assert (scores.hypothesis_length, scores.reference_length) == (14, 14)
@@ -117,9 +111,7 @@ def test_corpus_bleu_is_not_the_mean_of_sentences():
     references = ["der Mann geht nach Hause", "die Frau sieht einen Hund und zwei Katzen auf der Bank"]
     options = {"tokenize": "none", "smooth_method": "none"}
     whole = score_translations(hypotheses, references, **options).bleu
-    alone = [
-        score_translations([h], [r], **options).bleu for h, r in zip(hypotheses, references, strict=True)
-    ]
+    alone = [score_translations([h], [r], **options).bleu for h, r in zip(hypotheses, references, strict=True)]
     assert whole == pytest.approx(plain_bleu(hypotheses, references)[0])
     assert abs(whole - sum(alone) / 2) > 1
 

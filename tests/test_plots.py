@@ -142,9 +142,7 @@ def test_dollars_markup_and_backslashes_are_drawn_as_they_stand():
     assert figure.texts[0].get_text() == "$\\broken{$ <b>"
     # Drawn whole: the dollars of a formula would take no room.
     renderer = figure.canvas.get_renderer()
-    whole, _, _ = renderer.get_text_width_height_descent(
-        "$x^2$", panel.xaxis.label.get_fontproperties(), False
-    )
+    whole, _, _ = renderer.get_text_width_height_descent("$x^2$", panel.xaxis.label.get_fontproperties(), False)
     drawn = panel.yaxis.get_ticklabels()[0]
     assert drawn.get_window_extent(renderer).width == pytest.approx(
         whole * drawn.get_size() / panel.xaxis.label.get_size(), rel=0.1

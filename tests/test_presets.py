@@ -67,9 +67,7 @@ def test_preset_agrees_with_table_3(row):
     preset = PRESETS[name]
     model = preset.model
     width = model["d_model"] // model["num_heads"]
-    assert [model["num_layers"], model["d_model"], model["dff"], model["num_heads"]] == [
-        int(c) for c in cells[:4]
-    ]
+    assert [model["num_layers"], model["d_model"], model["dff"], model["num_heads"]] == [int(c) for c in cells[:4]]
     assert [model["key_dim"] or width, model["value_dim"] or width] == [int(c) for c in cells[4:6]]
     assert [model["dropout_rate"], preset.label_smoothing] == [float(c) for c in cells[6:8]]
     assert preset.steps == int(cells[8]) * 1000
@@ -83,10 +81,7 @@ def test_preset_agrees_with_table_3(row):
 def test_exact_count(name):
     assert PRESETS[name].parameters == EXACT_COUNTS[name]
     arguments = preset_arguments(name)
-    assert (
-        count_parameters(**arguments, input_vocab_size=37_000, target_vocab_size=37_000)
-        == (EXACT_COUNTS[name])
-    )
+    assert count_parameters(**arguments, input_vocab_size=37_000, target_vocab_size=37_000) == (EXACT_COUNTS[name])
 
 
 def test_exact_counts_lie_near_the_papers_rounded_ones():

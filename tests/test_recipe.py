@@ -178,9 +178,7 @@ def test_overrides_are_yaml_and_the_last_one_counts():
 
 def test_override_fills_a_section_the_file_leaves_out(write):
     assert load_recipe(write(SMALLEST), ["evaluation.batch_size=7"]).evaluation.batch_size == 7
-    assert (
-        load_recipe(write(SMALLEST + "evaluation:\n"), ["evaluation.batch_size=7"]).evaluation.batch_size == 7
-    )
+    assert load_recipe(write(SMALLEST + "evaluation:\n"), ["evaluation.batch_size=7"]).evaluation.batch_size == 7
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="="), max_size=30))
@@ -221,9 +219,7 @@ positive = st.floats(min_value=1e-30, max_value=1e30)
        root=st.none() | text, language=text, train=st.lists(text, min_size=2, max_size=2), scale=positive,
        ratio=st.none() | st.floats(min_value=1, max_value=1e6), seed=st.integers(0, 2**32 - 1))  # fmt: skip
 @settings(max_examples=40, deadline=None)
-def test_whatever_a_recipe_holds_comes_back(
-    tmp_path_factory, name, root, language, train, scale, ratio, seed
-):
+def test_whatever_a_recipe_holds_comes_back(tmp_path_factory, name, root, language, train, scale, ratio, seed):
     raw = yaml.safe_load(SMALLEST)
     raw.update(name=name, seed=seed)
     raw["data"] = {"kind": "files", "root": root, "target_language": language, "train": train}
@@ -315,9 +311,7 @@ def test_unknown_key_names_the_nearest(write, section, given, nearest):
     path = write(yaml.safe_dump(raw))
     assert refusal(path) == f"{path}: unknown key {section}.{given}; did you mean {nearest}?"
     override = f"{section}.{given}=1"
-    assert refusal(DEMO, override) == (
-        f"--set {override}: unknown key {section}.{given}; did you mean {nearest}?"
-    )
+    assert refusal(DEMO, override) == (f"--set {override}: unknown key {section}.{given}; did you mean {nearest}?")
 
 
 @pytest.mark.parametrize(

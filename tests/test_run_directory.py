@@ -88,9 +88,9 @@ def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
     assert "run: holds another run, which is left as it is" in fails(RunDirectory.create, empty_run.path)
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "letter").write_text("dear")
-    assert "files: is no empty folder" in fails(RunDirectory.create, tmp_path / "files")
-    assert "letter: is no empty folder" in fails(RunDirectory.create, tmp_path / "files" / "letter")
-    assert "Not a directory" in fails(RunDirectory.create, tmp_path / "files" / "letter" / "run")
+    assert "files: is not empty" in fails(RunDirectory.create, tmp_path / "files")
+    assert "letter: is not empty" in fails(RunDirectory.create, tmp_path / "files" / "letter")
+    assert "letter is no folder to write to" in fails(RunDirectory.create, tmp_path / "files" / "letter" / "run")
     assert "File name too long" in fails(RunDirectory.create, tmp_path / ("x" * 300))
     assert (tmp_path / "files" / "letter").read_text() == "dear"
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["letter"]

@@ -50,6 +50,7 @@ def settings(data: Path, **replaced) -> list[str]:
         "training__warmup_steps": 40,
         "training__validate_every": 50,
         "training__label_smoothing": 0.0,
+        "training__distribution": "single",
         "training__sample_translations": 0,
         "evaluation__extra_length": 10,
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,7 +124,9 @@ def translate(
                     f"{name}, line {number}: more tokens than the model has positions; split it, or give --cut to "
                     "translate its beginning"
                 )
-            _write_line(json.dumps(translation._asdict(), ensure_ascii=False) if as_json else translation.text)
+            text, score, truncated = translation
+            row = {"translation": text, "score": score, "truncated": truncated}
+            _write_line(json.dumps(row, ensure_ascii=False) if as_json else text)
         sys.stdout.flush()
 
 
@@ -198,6 +201,13 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         print(f"tf-transformer: {error}; check the path, its permissions and the space left", file=sys.stderr)
+        sys.exit(USER_MISTAKE)
+    except Exception as error:
+        # A source that fails in mid-stream (a file that changed after it was checked) is wrapped by tf.data.
+        wrapped = re.search(r"UserError: (.*)", str(error))
+        if not wrapped:
+            raise
+        print(f"tf-transformer: {wrapped[1]}", file=sys.stderr)
         sys.exit(USER_MISTAKE)
 
 

@@ -93,9 +93,9 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
     """
     console = console or Console(quiet=True)
     began = time.perf_counter()
+    RunDirectory(run_path).check_is_free()  # told now, not after the vocabulary is learned
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
     sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
-    RunDirectory(run_path).check_free()
     for source in sources[1:]:
         for _ in source:  # one pass, so that a mistake in them is told now and not after hours
             pass
@@ -184,7 +184,8 @@ def _fit(
         def translate(texts: Sequence[str]) -> list[str]:
             return [translation.text for translation in translate_texts(translator.translate, texts)]
 
-        callbacks.append(SampleTranslations(translate, samples, run.logs / "validation"))
+        # In a folder of its own: of several files in one, TensorBoard goes on reading only the newest.
+        callbacks.append(SampleTranslations(translate, samples, run.logs / "translations"))
     if training.early_stopping:
         callbacks.append(keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping))
     train_batches, validation_batches = batches

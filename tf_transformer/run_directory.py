@@ -31,6 +31,21 @@ class RunDirectory:
         self.logs = self.path / "logs"
         self.scores = self.path / "scores.json"
 
+    def check_is_free(self) -> None:
+        """Raises a UserError where something lies already, or nothing can be written."""
+        try:
+            free = not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
+            nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
+        except OSError as error:
+            raise UserError(f"{self.path}: can't be made: {error.strerror}; choose another folder") from None
+        if not free:
+            what = "holds another run" if self.recipe.exists() else "is not empty"
+            raise UserError(
+                f"{self.path}: {what}, which is left as it is; choose another folder with --run-dir, or move it away"
+            )
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+            raise UserError(f"{self.path}: can't be made, {nearest} is no folder to write to; choose another folder")
+
     @classmethod
     def create(cls, path: str | os.PathLike) -> RunDirectory:
         """Makes a new run's folder.
@@ -39,30 +54,12 @@ class RunDirectory:
             UserError: something lies there already, or the folder can't be made.
         """
         run = cls(path)
-        run.check_free()
+        run.check_is_free()
         try:
             run.checkpoints.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(
-                f"{run.path}: the run's folder can't be made: {error.strerror}; choose another with --run-dir"
-            ) from None
+            raise UserError(f"{run.path}: the run's folder can't be made: {error.strerror}") from None
         return run
-
-    def check_free(self) -> None:
-        """Makes sure that a new run may go here.
-
-        Raises:
-            UserError: something lies there already, or can't be looked at.
-        """
-        try:
-            taken = self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir()))
-            what = "holds another run" if self.recipe.exists() else "is no empty folder"
-        except OSError as error:
-            raise UserError(f"{self.path}: {error.strerror}; choose another folder with --run-dir") from None
-        if taken:
-            raise UserError(
-                f"{self.path}: {what}, which is left as it is; choose another folder with --run-dir, or move it away"
-            )
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> RunDirectory:

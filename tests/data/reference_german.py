@@ -179,9 +179,7 @@ def parse(clause: str) -> Parsed:
         end = {"müd": "müde"}.get(ADJECTIVES[words[-1]], ADJECTIVES[words[-1]])
         finite, final = HELPERS["be"].split()[person], ""
         adjectives.append((words[-1], subject_lemma))
-        return Parsed(
-            None, adjectives, time_first, time, subject, finite, "", end, f"{end} {finite}{final}", cells
-        )
+        return Parsed(None, adjectives, time_first, time, subject, finite, "", end, f"{end} {finite}{final}", cells)
 
     present, participle, (object_case,), *prefix = verb_german
     prefix = prefix[0][0] if prefix else ""
@@ -234,9 +232,7 @@ def translate(english: str) -> str:
         return join(clause.subject, clause.finite, time, clause.middle, clause.end)
 
     def subordinate(clause: Parsed) -> str:
-        return join(
-            CONJUNCTIONS[conjunction], clause.subject, TIMES.get(clause.time, ""), clause.middle, clause.final
-        )
+        return join(CONJUNCTIONS[conjunction], clause.subject, TIMES.get(clause.time, ""), clause.middle, clause.final)
 
     clauses, conjunction, opens = split_clauses(english)
     if opens:

@@ -1,7 +1,6 @@
 """Batches: nothing lost, nothing twice, nothing too long, little padding, and the seed decides the order."""
 
 import collections
-import doctest
 import itertools
 import random
 from collections.abc import Iterable
@@ -12,7 +11,6 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.data import batching, filters
 from tf_transformer.data.batching import make_batches, padding_share, shuffled
 from tf_transformer.data.filters import PairCounts, count_pairs
 from tf_transformer.data.sources import TextFiles
@@ -77,12 +75,6 @@ def numbered(count: int) -> list[tuple[str, str]]:
     """Distinct pairs of 1 to 20 characters a side."""
     rng = random.Random(0)
     return [(f"{n}" + "s" * rng.randrange(17), f"{n}" + "t" * rng.randrange(17)) for n in range(count)]
-
-
-@pytest.mark.parametrize("module", [batching, filters])
-def test_examples_run(module):
-    results = doctest.testmod(module)
-    assert results.attempted > 0 and results.failed == 0
 
 
 # -- what is in a batch ----

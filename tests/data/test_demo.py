@@ -128,9 +128,7 @@ def test_sentences_are_distinct_within_and_between_splits(side):
 @pytest.mark.parametrize("held_out", ["validation", "test"])
 def test_word_combinations_are_disjoint(held_out):
     for kind in (0, 1):  # (subject, verb, object); (adjective, noun)
-        others = {
-            combination for split in SPLITS if split != held_out for combination in combinations(split)[kind]
-        }
+        others = {combination for split in SPLITS if split != held_out for combination in combinations(split)[kind]}
         assert not combinations(held_out)[kind] & others
 
 

@@ -1,6 +1,5 @@
 """Pairs out of files and datasets: aligned, streamed, and every mistake told in one line."""
 
-import doctest
 import gzip
 import itertools
 import os
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tf_transformer.data import sources
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
 
@@ -34,11 +32,6 @@ def told(make) -> str:
     message = str(caught.value)
     assert "\n" not in message
     return message
-
-
-def test_examples_run():
-    results = doctest.testmod(sources)
-    assert results.attempted > 0 and results.failed == 0
 
 
 # -- text files ----

@@ -1,6 +1,5 @@
 """Greedy search against the same search in plain Python, a row and a token at a time."""
 
-import doctest
 import functools
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests import reference
 from tf_transformer import Transformer
-from tf_transformer.decoding import greedy, greedy_search
+from tf_transformer.decoding import greedy_search
 
 START, END = 2, 3
 ROWS, LONGEST, VOCABULARY = 30, 8, 7
@@ -71,16 +70,11 @@ def check(search, batch):
     rows, limits = (np.array([pair[i] for pair in batch], "int32") for i in range(2))
     ids, scores = (tensor.numpy() for tensor in search(tf.constant(rows), tf.constant(limits)))
     assert ids.dtype == "int32" and scores.dtype == "float32"
-    assert ids.shape == (len(batch), max(1, *limits, 1)) and scores.shape == (len(batch),)
+    assert ids.shape == (len(batch), max([1, *limits])) and scores.shape == (len(batch),)
     for got, score, row, limit in zip(ids, scores, rows, limits, strict=True):
         tokens, log_probability = expected(row, limit)
         assert got.tolist() == tokens + [0] * (len(got) - len(tokens))
         assert score == pytest.approx(log_probability, abs=1e-4)
-
-
-def test_examples_run():
-    results = doctest.testmod(greedy)
-    assert results.attempted > 0 and results.failed == 0
 
 
 def test_the_table_is_a_test():
@@ -140,7 +134,7 @@ def model():
 
 def test_a_transformer_s_steps_find_what_its_whole_passes_find(model):
     sources = [[5, 9, 14, 22, 7, 3], [8, 17, 3], [3], [11, 12, 13, 3], [20, 3]]
-    limits = [10, 7, 3, 0, 12]
+    limits = [6, 4, 2, 0, 5]
     padded = tf.ragged.constant(sources, dtype=tf.int32).to_tensor()
 
     @tf.function(autograph=False, input_signature=(tf.TensorSpec((None, None), tf.int32), INTS))

@@ -2,10 +2,8 @@
 
 import doctest
 import functools
-import importlib
 import inspect
 import json
-import pkgutil
 from dataclasses import dataclass
 from typing import Any
 
@@ -328,20 +326,6 @@ def test_a_shared_embedding_stays_shared_in_a_keras_file(tmp_path):
     assert sum(weight.shape == (20, 8) for weight in loaded.weights) == 1
     inputs = [tokens(5), tokens(4)]
     np.testing.assert_allclose(loaded(inputs), model(inputs), atol=1e-6)
-
-
-MODULES = [
-    "tf_transformer.model",
-    *(f"tf_transformer.layers.{module.name}" for module in pkgutil.iter_modules(tf_transformer.layers.__path__)),
-]
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_docstring_examples(module):
-    result = doctest.testmod(
-        importlib.import_module(module), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    )
-    assert result.failed == 0
 
 
 def test_every_public_name_has_an_example():

@@ -101,9 +101,7 @@ def test_a_missing_file_is_named(pair, tmp_path):
     assert str(vocabulary) in load_error(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[]", "{}", '{"kind": "bpe"}', '{"kind": "x", "joint": true}', "\xff"]
-)
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"kind": "bpe"}', '{"kind": "x", "joint": true}', "\xff"])
 def test_a_damaged_description_is_named(pair, tmp_path, content):
     pair.save(tmp_path)
     (tmp_path / "tokenizer.json").write_bytes(content.encode("latin-1"))
@@ -128,8 +126,7 @@ class RoundTrip(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def __call__(self, texts):
         return {
-            kind: pair.target.detokenize(pair.source.tokenize(texts).to_tensor())
-            for kind, pair in self.pairs.items()
+            kind: pair.target.detokenize(pair.source.tokenize(texts).to_tensor()) for kind, pair in self.pairs.items()
         }
 
 

@@ -89,9 +89,7 @@ def test_a_side_without_text_is_named(kind):
 
 def test_lines_that_are_too_long_are_passed_over(pairs, monkeypatch):
     monkeypatch.setattr(training, "MAX_LINE_BYTES", 20)
-    assert "longer than 20 bytes" in error_of(
-        [pair for pair in pairs if len(pair[0]) > 20], "bpe", 300, False
-    )
+    assert "longer than 20 bytes" in error_of([pair for pair in pairs if len(pair[0]) > 20], "bpe", 300, False)
 
 
 def test_an_unknown_kind_is_refused(pairs):

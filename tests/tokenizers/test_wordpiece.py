@@ -52,9 +52,7 @@ def split_pieces(word: str, vocabulary: set[str]) -> list[str]:
     pieces, rest = [], word
     while rest:
         prefix = "##" if pieces else ""
-        fitting = [
-            piece for piece in vocabulary if (prefix + rest).startswith(piece) and len(piece) > len(prefix)
-        ]
+        fitting = [piece for piece in vocabulary if (prefix + rest).startswith(piece) and len(piece) > len(prefix)]
         if not fitting:
             return ["[UNK]"]
         pieces.append(max(fitting, key=len))

@@ -1,6 +1,5 @@
 """Two devices take the same steps as one, whatever share of the padding each of them gets."""
 
-import doctest
 import itertools
 
 import keras
@@ -21,7 +20,7 @@ from tf_transformer import (
     train_tokenizers,
 )
 from tf_transformer.data.batching import with_known_length
-from tf_transformer.training import TokenCount, distribution, make_strategy
+from tf_transformer.training import TokenCount, make_strategy
 from tf_transformer.training.callbacks import steps_taken
 from tf_transformer.training.loss import smoothed_cross_entropy
 
@@ -122,11 +121,6 @@ def two():
 def by_sgd(one, two):
     """The same training on one device and on two."""
     return train(one, transformer, sgd), train(two, transformer, sgd)
-
-
-def test_examples_run():
-    results = doctest.testmod(distribution)
-    assert results.attempted > 0 and results.failed == 0
 
 
 def test_there_are_two_devices(one, two):

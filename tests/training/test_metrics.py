@@ -1,6 +1,5 @@
 """The metrics are sums over the real tokens of all batches, divided once."""
 
-import doctest
 import math
 
 import keras
@@ -9,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import Perplexity, TokenAccuracy
-from tf_transformer.training import TokenCount, metrics
+from tf_transformer.training import TokenCount
 
 METRICS = [Perplexity, TokenAccuracy, TokenCount]
 
@@ -34,11 +33,6 @@ def sums(labels, logits) -> np.ndarray:
         label = labels[place]
         totals += -math.log(probabilities[place][label]), logits[place].argmax() == label, 1
     return totals
-
-
-def test_examples_run():
-    results = doctest.testmod(metrics)
-    assert results.attempted > 0 and results.failed == 0
 
 
 def test_they_are_sums_over_all_batches_divided_once():

@@ -40,8 +40,8 @@ class DecoderLayer(StackLayer):
         TensorShape([64, 50, 512])
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def _make_sublayers(self) -> None:
+        super()._make_sublayers()
         self.cross_attention = self._attention("cross_attention")
         self.cross_attention_residual = self._residual("cross_attention_residual")
 

@@ -45,9 +45,12 @@ class StackLayer(keras.layers.Layer):
         self.key_dim = key_dim
         self.value_dim = value_dim
         self.norm_first = norm_first
+        self._make_sublayers()
+
+    def _make_sublayers(self) -> None:
         self.self_attention = self._attention("self_attention")
         self.self_attention_residual = self._residual("self_attention_residual")
-        self.feed_forward = FeedForward(d_model, dff, name="feed_forward", dtype=self.dtype_policy)
+        self.feed_forward = FeedForward(self.d_model, self.dff, name="feed_forward", dtype=self.dtype_policy)
         self.feed_forward_residual = self._residual("feed_forward_residual")
 
     def _attention(self, name: str) -> MultiHeadAttention:

@@ -47,9 +47,7 @@ class SentencePieceTokenizer(Tokenizer):
                 "train it with pad_id=0, unk_id=1, bos_id=2, eos_id=3"
             )
         # The reference for normal forms: blanks as they are, and no mark before the first word.
-        self._normalizer = SentencePieceNormalizer(
-            model_proto=model, add_dummy_prefix=False, escape_whitespaces=False
-        )
+        self._normalizer = SentencePieceNormalizer(model_proto=model, add_dummy_prefix=False, escape_whitespaces=False)
         # The op holds the model as a resource. As an attribute of a module it is exported with it.
         self._op = text.SentencepieceTokenizer(model)
 

@@ -65,9 +65,7 @@ def _checked(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for number, (source, target) in enumerate(pairs, 1):
         for text in (source, target):
             if not isinstance(text, str):
-                raise UserError(
-                    f"pair {number} of the corpus holds {type(text).__name__}, not str; give two strings"
-                )
+                raise UserError(f"pair {number} of the corpus holds {type(text).__name__}, not str; give two strings")
             try:
                 text.encode()
             except UnicodeEncodeError as error:
@@ -105,8 +103,7 @@ def _no_text(where: str) -> UserError:
 
 def _too_small(vocab_size: int, smallest: int, needs: str, where: str) -> UserError:
     return UserError(
-        f"vocab_size {vocab_size} is too small for {where}, which need {smallest}: {needs}; "
-        f"ask for {smallest} or more"
+        f"vocab_size {vocab_size} is too small for {where}, which need {smallest}: {needs}; ask for {smallest} or more"
     )
 
 

@@ -69,9 +69,7 @@ class WordPieceTokenizer(Tokenizer):
         super().__init__()
         vocabulary = list(vocabulary)
         if tuple(vocabulary[:4]) != SPECIAL_PIECES:
-            raise UserError(
-                f"a WordPiece vocabulary begins with {' '.join(SPECIAL_PIECES)}; this one does not"
-            )
+            raise UserError(f"a WordPiece vocabulary begins with {' '.join(SPECIAL_PIECES)}; this one does not")
         if "" in vocabulary or len(set(vocabulary)) != len(vocabulary):
             raise UserError("this WordPiece vocabulary has a piece twice, or an empty one; take it out")
         self._vocabulary = tf.constant(vocabulary)
@@ -109,8 +107,6 @@ class WordPieceTokenizer(Tokenizer):
         try:
             lines = data.decode()
         except UnicodeDecodeError as error:
-            raise UserError(
-                "this WordPiece vocabulary is not UTF-8; write one piece a line, in UTF-8"
-            ) from error
+            raise UserError("this WordPiece vocabulary is not UTF-8; write one piece a line, in UTF-8") from error
         # Not splitlines: a piece may hold one of the other characters that it takes for a line's end.
         return cls(lines.removesuffix("\n").split("\n"))

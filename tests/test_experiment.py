@@ -1,0 +1,248 @@
+"""An experiment from recipe to scores: what it leaves, what it leaves alone, and that its seed decides it."""
+
+import io
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+import sacrebleu
+import tensorflow as tf
+from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import TENSORS, EventAccumulator
+
+from tests import reference
+from tf_transformer import DemoSource, TransformerSchedule, UserError, experiment, load_model, load_recipe
+from tf_transformer.recipe import Recipe
+from tf_transformer.run_directory import RunDirectory
+from tf_transformer.training import StopAt
+from tf_transformer.translation import load_translate, translate_texts
+
+STEPS = 6
+
+
+def recipe(seed=1, data=None, **training) -> Recipe:
+    """A tiny recipe on the demo's smaller splits, whose last validation comes before its time, at the last step."""
+    return Recipe.model_validate(
+        {
+            "name": "tiny",
+            "seed": seed,
+            "data": {"kind": "demo", "train": "validation", "max_length": 64, "batch_tokens": 512, **(data or {})},
+            "tokenizer": {"vocab_size": 500},
+            "model": {"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32, "max_length": 64},
+            "training": {
+                "steps": STEPS,
+                "validate_every": 4,
+                "warmup_steps": 5,
+                "sample_translations": 2,
+                **training,
+            },
+            "evaluation": {"extra_length": 0, "batch_size": 300},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def console():
+    return Console(file=io.StringIO(), width=200)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, console):
+    """A training on two devices, with dropout."""
+    return experiment.train(recipe(), tmp_path_factory.mktemp("runs") / "tiny", console)
+
+
+def figures(folder):
+    """TensorBoard's figures: (step, value) by name."""
+    events = EventAccumulator(str(folder), size_guidance={TENSORS: 0}).Reload()
+    return {
+        name: [(event.step, tf.make_ndarray(event.tensor_proto).item()) for event in events.Tensors(name)]
+        for name in events.Tags()["tensors"]
+    }
+
+
+# -- what a run leaves ----
+
+
+def test_a_run_holds_its_recipe_and_nothing_unexpected(run):
+    assert load_recipe(run.recipe) == recipe()
+    names = {path.name for path in run.path.iterdir()}
+    assert names == {"recipe.yaml", "tokenizer", "checkpoints", "logs", "scores.json"}
+    assert run.load_tokenizers().joint and run.load_tokenizers().source.vocab_size == 500
+
+
+def test_it_says_what_it_does(run, console):
+    said = console.file.getvalue()
+    assert "2 device(s)" in said
+    assert "train: 300 of 300 pairs kept" in said and "0 dropped" in said
+    assert "padding: " in said
+    assert [line.split()[:2] for line in said.splitlines() if line.startswith("step")] == [["step", "4"], ["step", "6"]]
+
+
+def test_checkpoints_are_those_of_the_validations(run):
+    names = {path.name for path in run.checkpoints.iterdir()}
+    assert names == {"best.keras", "step-00000004.keras", "step-00000006.keras"}
+    perplexities = [value for _, value in figures(run.logs / "validation")["epoch_perplexity"]]
+    best = ("step-00000004.keras", "step-00000006.keras")[int(np.argmin(perplexities))]
+    assert (run.checkpoints / "best.keras").read_bytes() == (run.checkpoints / best).read_bytes()
+    for step in (4, 6):
+        model = keras.saving.load_model(run.checkpoints / f"step-{step:08d}.keras")
+        assert int(model.optimizer.iterations) == step
+        assert model.dropout_rate == 0.1
+
+
+def test_tensorboard_has_the_figures(run):
+    train = figures(run.logs / "train")
+    names = ("loss", "perplexity", "accuracy", "tokens", "learning_rate", "tokens_per_second")
+    assert {f"epoch_{name}" for name in names} <= train.keys()
+    for values in train.values():
+        assert len(values) == 2 and all(math.isfinite(value) for _, value in values)
+    rate = TransformerSchedule(16, 5)
+    rates = [value for _, value in train["epoch_learning_rate"]]
+    assert rates == pytest.approx([float(rate(4)), float(rate(6))], rel=1e-5)
+    assert all(value > 0 for _, value in train["epoch_tokens_per_second"])
+    validation = figures(run.logs / "validation")
+    assert {f"epoch_{name}" for name in ("loss", "perplexity", "accuracy")} <= validation.keys()
+
+
+def test_tensorboard_has_sample_translations(run):
+    texts = figures(run.logs / "translations")["translations"]
+    assert [step for step, _ in texts] == [4, 6]
+    samples = list(DemoSource("validation"))[:2]
+    for _, text in texts:
+        rows = text.decode().splitlines()[2:]
+        assert [
+            row.startswith(f"| {source} | {target} | ") for row, (source, target) in zip(rows, samples, strict=True)
+        ]
+
+
+def test_figures_lie_in_one_file_a_folder(run):
+    """TensorBoard reads a folder's files in turn: what is added to one after the next has begun, it does not show."""
+    for folder in ("train", "validation"):
+        assert len(list((run.logs / folder).glob("events.*"))) == 1
+
+
+# -- its scores ----
+
+
+def test_the_perplexity_is_that_of_the_test_set(run):
+    """Worked out anew from the logits of the independent forward pass, a float64 number a token."""
+    scores = json.loads(run.scores.read_text())
+    model, tokenizers = load_model(run.path), run.load_tokenizers()
+    pairs = list(DemoSource("test"))
+    tokens = [
+        side.tokenize(texts).to_list()
+        for side, texts in zip((tokenizers.source, tokenizers.target), zip(*pairs, strict=True), strict=True)
+    ]
+    source_ids, target_ids, labels = (
+        padded([[*start, *row, *end] for row in rows])
+        for rows, start, end in ((tokens[0], [], [3]), (tokens[1], [2], []), (tokens[1], [], [3]))
+    )
+    logits, _ = reference.transformer(
+        reference.weights_of(model),
+        source_ids,
+        target_ids,
+        num_layers=1,
+        num_heads=2,
+        norm_first=False,
+        position="sinusoidal",
+        share_embeddings="all",
+    )
+    log_probabilities = np.log(reference.softmax(logits))
+    of_labels = np.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]
+    assert scores["perplexity"] == pytest.approx(math.exp(-of_labels[labels != 0].mean()), rel=1e-4)
+    right = (logits.argmax(axis=-1) == labels)[labels != 0].mean()
+    assert scores["accuracy"] == pytest.approx(right, abs=1e-3)
+
+
+def padded(rows):
+    ids = np.zeros((len(rows), max(map(len, rows))), "int32")
+    for row, tokens in zip(ids, rows, strict=True):
+        row[: len(tokens)] = tokens
+    return ids
+
+
+def test_the_scores_are_those_of_its_translations(run):
+    scores = json.loads(run.scores.read_text())
+    sources, references = zip(*DemoSource("test"), strict=True)
+    translations = [one.text for one in translate_texts(load_translate(run.path), sources)]
+    bleu = sacrebleu.metrics.BLEU()
+    assert scores["bleu"] == pytest.approx(bleu.corpus_score(translations, [references]).score, abs=0.01)
+    assert scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(translations, [references]).score, abs=0.01)
+    assert scores["signature"] == str(bleu.get_signature())
+    assert (scores["set"], scores["sentences"]) == ("test", 300)
+    assert scores["training_seconds"] > 0 and scores["loss"] > 0
+
+
+# -- what it leaves alone ----
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_another_run_is_not_written_over(run):
+    before = contents(run.path)
+    with pytest.raises(UserError, match=r"tiny: holds another run, which is left as it is; .*--run-dir") as error:
+        experiment.train(recipe(seed=2), run.path)
+    assert "\n" not in str(error.value)
+    assert contents(run.path) == before
+
+
+def test_where_no_pair_is_left_one_line_says_so(tmp_path):
+    """And nothing is in the way of the next try."""
+    with pytest.raises(
+        UserError, match=r"data\.train: no pair is left .*300 too long.*raise data\.max_length"
+    ) as error:
+        experiment.train(recipe(data={"max_length": 2}), tmp_path / "none")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "none").exists()
+
+
+# -- interruption, and the seed ----
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory):
+    """Trainings with the seeds 1, 1 and 2, on one device, that Ctrl-C ends after the third step."""
+
+    compile_as_ever = experiment.compile_model
+
+    class ControlC(StopAt):
+        def on_train_batch_end(self, batch, logs=None):
+            super().on_train_batch_end(batch, logs)
+            if batch == 2:
+                raise KeyboardInterrupt
+
+    def compile_model(model, recipe):
+        compile_as_ever(model, recipe)
+        model.run_eagerly = True  # takes less time here than tracing
+
+    def train(seed):
+        path = tmp_path_factory.mktemp("interrupted") / "run"
+        with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(KeyboardInterrupt):
+            monkeypatch.setattr(experiment, "StopAt", ControlC)
+            monkeypatch.setattr(experiment, "compile_model", compile_model)
+            experiment.train(recipe(seed, distribution="single"), path)
+        return RunDirectory.open(path)
+
+    return [train(seed) for seed in (1, 1, 2)]
+
+
+def test_an_interrupted_run_can_be_used(interrupted):
+    run = interrupted[0]
+    assert [path.name for path in run.checkpoints.iterdir()] == ["step-00000003.keras"]
+    assert not run.scores.exists()
+    model = keras.saving.load_model(run.best_checkpoint())
+    assert int(model.optimizer.iterations) == 3
+    sentence, nothing = translate_texts(load_translate(run.path), ["The dog sleeps.", ""])
+    assert math.isfinite(sentence.score) and nothing.text == ""
+
+
+def test_the_seed_decides(interrupted):
+    first, again, other = (load_model(run.path).get_weights() for run in interrupted)
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert max(np.abs(a - b).max() for a, b in zip(first, other, strict=True)) > 0.1
