@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import tensorflow as tf
 import tensorflow_text as text
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
@@ -48,8 +50,9 @@ class SentencePieceTokenizer(Tokenizer):
             )
         # The reference for normal forms: blanks as they are, and no mark before the first word.
         self._normalizer = SentencePieceNormalizer(model_proto=model, add_dummy_prefix=False, escape_whitespaces=False)
-        # The op holds the model as a resource. As an attribute of a module it is exported with it.
-        self._op = text.SentencepieceTokenizer(model)
+        # The op holds the model as a resource. As an attribute of a module it is exported with it. Resources of one
+        # name are one resource once they are loaded, so each model's bears a name of its own.
+        self._op = text.SentencepieceTokenizer(model, name=f"model_{hashlib.sha256(model).hexdigest()}")
 
     @property
     def vocab_size(self) -> int:

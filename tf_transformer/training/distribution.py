@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -32,9 +33,18 @@ def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
     if distribution == "single":
         return tf.distribute.get_strategy()
     if distribution == "mirrored":
-        kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-        return tf.distribute.MirroredStrategy([device.name for device in tf.config.list_logical_devices(kind)])
+        return _mirrored_strategy()
     raise UserError(f"distribution must be mirrored or single, got {distribution!r}")
+
+
+# Made once a process: the collective operations of a second MirroredStrategy would take the keys of the first one's
+# anew, and TensorFlow then finds their shapes at odds.
+@functools.cache
+def _mirrored_strategy() -> tf.distribute.Strategy:
+    import tensorflow as tf
+
+    kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    return tf.distribute.MirroredStrategy([device.name for device in tf.config.list_logical_devices(kind)])
 
 
 def sum_over_replicas(value: Any) -> Any:
