@@ -75,7 +75,6 @@ def test_a_run_holds_its_recipe_and_nothing_unexpected(run):
 
 def test_it_says_what_it_does(run, console):
     said = console.file.getvalue()
-    assert "2 device(s)" in said
     assert "train: 300 of 300 pairs kept" in said and "0 dropped" in said
     assert "padding: " in said
     assert [line.split()[:2] for line in said.splitlines() if line.startswith("step")] == [["step", "4"], ["step", "6"]]
@@ -90,7 +89,15 @@ def test_checkpoints_are_those_of_the_validations(run):
     for step in (4, 6):
         model = keras.saving.load_model(run.checkpoints / f"step-{step:08d}.keras")
         assert int(model.optimizer.iterations) == step
-        assert model.dropout_rate == 0.1
+
+
+def test_two_devices_train_with_dropout(run, console):
+    assert "2 device(s)" in console.file.getvalue()
+    model = load_model(run.path)
+    assert model.dropout_rate == 0.1
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+    losses = [value for _, value in figures(run.logs / "train")["epoch_loss"]]
+    assert losses[0] > losses[1] > 0
 
 
 def test_tensorboard_has_the_figures(run):

@@ -47,9 +47,7 @@ def load_translate(path: str | os.PathLike) -> Translate:
 
     run = RunDirectory.open(path)
     evaluation = load_recipe(run.recipe).evaluation
-    translator = Translator(load_model(path), run.load_tokenizers(), evaluation.extra_length)
-    # Not the bare method: a tf.function holds its object weakly, and nobody else holds this one.
-    return lambda texts: translator.translate(texts)
+    return Translator(load_model(path), run.load_tokenizers(), evaluation.extra_length).translate
 
 
 def _load_saved_model(path: Path) -> Translate:

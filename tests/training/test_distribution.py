@@ -1,4 +1,7 @@
-"""Two devices take the same steps as one, whatever share of the padding each of them gets."""
+"""Two devices take the same steps as one, whatever share of the padding each of them gets.
+
+With dropout they can't, for each draws its own; `tests/test_experiment.py` trains that way.
+"""
 
 import itertools
 
@@ -72,10 +75,8 @@ def real_batches() -> tf.data.Dataset:
     return with_known_length(make_batches(pairs, tokenizers, batch_tokens=256, max_length=LONGEST, row_multiple=2))
 
 
-def transformer(dropout_rate=0.0):
-    return Transformer(
-        1, 16, 2, 32, VOCABULARY, VOCABULARY, dropout_rate=dropout_rate, max_length=LONGEST, share_embeddings="all"
-    )
+def transformer():
+    return Transformer(1, 16, 2, 32, VOCABULARY, VOCABULARY, dropout_rate=0, max_length=LONGEST, share_embeddings="all")
 
 
 def train(strategy, make_model, optimizer, loss=None):
@@ -172,17 +173,7 @@ def test_averaging_the_devices_means_is_another_training(one, two):
         return keras.Model(ids, keras.layers.Embedding(VOCABULARY, VOCABULARY)(ids[1] * 0))
 
     alone, _ = train(one, unigrams, sgd)
-    together, _ = train(two, unigrams, sgd)
     naive, _ = train(two, unigrams, sgd, naive_loss)
     naive_alone, _ = train(one, unigrams, sgd, naive_loss)
-    assert distance(alone, together) < 1e-6
     assert distance(alone, naive_alone) < 1e-6
     assert distance(alone, naive) > 1e-3
-
-
-def test_two_devices_train_with_dropout(two):
-    model, figures = train(two, lambda: transformer(dropout_rate=0.3), adam)
-    more_figures = train_on(model, real_batches())
-    for number in (*figures.values(), *more_figures.values()):
-        assert np.isfinite(number)
-    assert all(np.isfinite(weight).all() for weight in model.get_weights())

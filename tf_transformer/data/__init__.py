@@ -5,7 +5,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "batching": ["make_batches", "padding_share"],
+        "batching": ["make_batches", "padding_share", "with_known_length"],
         "demo": ["DemoSource"],
         "filters": ["PairCounts", "count_pairs"],
         "sources": ["TextFiles", "TfdsSource", "TsvFile"],

@@ -38,10 +38,12 @@ class Translator(tf.Module):
         self.model = model
         self.tokenizers = tokenizers
         self.extra_length = extra_length
+        # Not a decorated method: that would hold its translator weakly, and `Translator(...).translate(...)` would fail.
+        text = tf.TensorSpec([None], tf.string, name="text")
+        self.translate = tf.function(self._translate, input_signature=[text], autograph=False)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
-    def translate(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Translates by greedy search.
+    def _translate(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Translates by greedy search; `translate` is this as a graph.
 
         Args:
             text: string (batch,), UTF-8.

@@ -21,7 +21,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         scale: factor on the paper's rate.
 
     Raises:
-        ValueError: `warmup_steps` below 1.
+        ValueError: `d_model` or `warmup_steps` below 1.
 
     Example:
         >>> from tf_transformer import TransformerSchedule
@@ -31,8 +31,9 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, d_model: int, warmup_steps: int = 4000, scale: float = 1.0) -> None:
         super().__init__()
-        if warmup_steps < 1:
-            raise ValueError(f"warmup_steps must be at least 1, got {warmup_steps!r}")
+        for name, number in {"d_model": d_model, "warmup_steps": warmup_steps}.items():
+            if number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number!r}")
         self.d_model = d_model
         self.warmup_steps = warmup_steps
         self.scale = scale
