@@ -38,7 +38,7 @@ class Translator(tf.Module):
         self.model = model
         self.tokenizers = tokenizers
         self.extra_length = extra_length
-        # Not a decorated method: that would hold its translator weakly, and `Translator(...).translate(...)` would fail.
+        # A decorated method would hold its translator weakly, and `Translator(...).translate(...)` would fail.
         text = tf.TensorSpec([None], tf.string, name="text")
         self.translate = tf.function(self._translate, input_signature=[text], autograph=False)
 
