@@ -265,3 +265,5 @@ def _show_scores(scores: dict[str, Any], as_json: bool) -> None:
         print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
     if "perplexity" in scores:
         print(f"perplexity {scores['perplexity']:.3f} a token")
+    if scores["truncated"]:
+        notes.print(f"{scores['truncated']:,} of {scores['sentences']:,} sentences were cut to the model's positions")

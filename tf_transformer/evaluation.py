@@ -134,7 +134,8 @@ def evaluate_translations(
         batch_size: sentences at once.
 
     Returns:
-        A dict that `json.dumps` takes: the scores, "sentences", and "translation_seconds"; and the translations.
+        A dict that `json.dumps` takes: the scores, "sentences", "truncated" (how many were cut to the model's
+        positions) and "translation_seconds"; and the translations.
 
     Raises:
         UserError: there is no pair.
@@ -149,7 +150,10 @@ def evaluate_translations(
     scores = score_translations(hypotheses, references).as_dict()
     if lowercase:
         scores["lowercased"] = score_translations(hypotheses, references, lowercase=True).as_dict()
-    return {**scores, "sentences": len(pairs), "translation_seconds": round(seconds, 2)}, translations
+    scores["sentences"] = len(pairs)
+    scores["truncated"] = sum(translation.truncated for translation in translations)
+    scores["translation_seconds"] = round(seconds, 2)
+    return scores, translations
 
 
 def _as_texts(name: str, texts: Sequence[str]) -> list[str]:
