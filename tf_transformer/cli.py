@@ -131,6 +131,19 @@ def translate(
 
 
 @app.command()
+def average(
+    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
+    last: Annotated[int, typer.Option(min=2, help="How many checkpoints.")] = 5,
+) -> None:
+    """Averages a run's last checkpoints, as the paper does; the run's other commands then use the average."""
+    with _quiet_tensorflow():
+        from tf_transformer.averaging import average_checkpoints
+        from tf_transformer.run_directory import RunDirectory
+
+    print(average_checkpoints(RunDirectory.open(run), last))
+
+
+@app.command()
 def export(
     run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
     destination: Annotated[

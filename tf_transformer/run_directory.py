@@ -28,6 +28,7 @@ class RunDirectory:
         self.recipe = self.path / "recipe.yaml"
         self.tokenizer = self.path / "tokenizer"
         self.checkpoints = self.path / "checkpoints"
+        self.average = self.checkpoints / "average.keras"
         self.logs = self.path / "logs"
         self.scores = self.path / "scores.json"
 
@@ -73,19 +74,21 @@ class RunDirectory:
             raise UserError(f"{run.path}: no run here (no recipe.yaml); give the folder that `train` made")
         return run
 
+    def step_checkpoints(self) -> list[Path]:
+        """The checkpoints of single steps that are kept, oldest first."""
+        return sorted(self.checkpoints.glob("step-*.keras"))
+
     def best_checkpoint(self) -> Path:
-        """The checkpoint with the lowest validation perplexity, or the newest where none was validated.
+        """The run's model: the average where `tf-transformer average` made one, else the checkpoint with the lowest
+        validation perplexity, else the newest.
 
         Raises:
             UserError: there is no checkpoint yet.
         """
-        best = self.checkpoints / "best.keras"
-        if best.is_file():
-            return best
-        steps = sorted(self.checkpoints.glob("step-*.keras"))
-        if not steps:
-            raise UserError(f"{self.checkpoints}: no checkpoint yet; train for longer than training.validate_every")
-        return steps[-1]
+        for file in (self.average, self.checkpoints / "best.keras", *reversed(self.step_checkpoints())):
+            if file.is_file():
+                return file
+        raise UserError(f"{self.checkpoints}: no checkpoint yet; train for longer than training.validate_every")
 
     def load_tokenizers(self) -> TokenizerPair:
         """The run's tokenizers."""

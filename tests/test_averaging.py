@@ -1,0 +1,54 @@
+"""The mean of checkpoints, against NumPy."""
+
+import numpy as np
+import pytest
+
+from tf_transformer import Transformer, UserError, load_model
+from tf_transformer.averaging import average_checkpoints
+from tf_transformer.run_directory import RunDirectory
+
+
+def checkpoint(run, step, width=8):
+    """A checkpoint of random weights."""
+    model = Transformer(1, width, 2, 16, 20, 20, share_embeddings="all", dropout_rate=0.1)
+    model.build(((None, None), (None, None)))
+    random = np.random.default_rng(step)
+    for weight in model.trainable_variables:
+        weight.assign(random.standard_normal(weight.shape))
+    model.save(run.checkpoints / f"step-{step:08d}.keras")
+    return [np.array(weight) for weight in model.trainable_variables]
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = RunDirectory.create(tmp_path / "run")
+    run.recipe.touch()
+    return run
+
+
+def test_the_last_ones_are_averaged_and_become_the_runs_model(run):
+    saved = [checkpoint(run, step) for step in (10, 20, 100)]
+    assert average_checkpoints(run, last=2) == run.average
+    loaded = load_model(run.path)
+    for got, second, third in zip(loaded.trainable_variables, *saved[1:], strict=True):
+        np.testing.assert_allclose(np.array(got), (second + third) / 2, atol=1e-6)
+    assert not list(run.checkpoints.glob(".partial*"))
+    # Another average replaces it, and is of single steps again.
+    average_checkpoints(run, last=3)
+    for got, *of_steps in zip(load_model(run.path).trainable_variables, *saved, strict=True):
+        np.testing.assert_allclose(np.array(got), np.mean(of_steps, axis=0), atol=1e-6)
+
+
+def test_more_than_there_are_is_refused(run):
+    checkpoint(run, 10)
+    with pytest.raises(UserError, match="1 checkpoints, of which the last 2 can't be averaged"):
+        average_checkpoints(run, last=2)
+    assert not run.average.exists()
+
+
+def test_checkpoints_of_different_models_are_refused(run):
+    checkpoint(run, 10, width=12)
+    checkpoint(run, 20)
+    with pytest.raises(UserError, match="step-00000010.keras: of another model than step-00000020.keras"):
+        average_checkpoints(run, last=2)
+    assert not run.average.exists()

@@ -1,0 +1,49 @@
+"""The mean of a run's last checkpoints (Vaswani et al., 2017, section 6.1: the last 5 for base, 20 for big)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from tf_transformer.errors import UserError
+from tf_transformer.run_directory import RunDirectory, load_model
+
+
+def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
+    """Writes the mean of the newest checkpoints' weights as `average.keras`, which then is the run's model.
+
+    The steps of a training scatter around a good place; their mean is nearer to it than most of them. An earlier
+    average is replaced.
+
+    Args:
+        run: the run directory.
+        last: how many checkpoints.
+
+    Returns:
+        The file written.
+
+    Raises:
+        UserError: the run has not so many checkpoints, or they are of different models.
+    """
+    files = run.step_checkpoints()[-last:]
+    if len(files) < last:
+        raise UserError(
+            f"{run.checkpoints}: {len(files)} checkpoints, of which the last {last} can't be averaged; "
+            "give a smaller --last, or train with a larger training.keep_checkpoints"
+        )
+    model = load_model(files[-1])
+    total = [np.zeros(weight.shape, "float64") for weight in model.trainable_variables]
+    for file in files:
+        weights = [keras.ops.convert_to_numpy(weight) for weight in load_model(file).trainable_variables]
+        if [weight.shape for weight in weights] != [mean.shape for mean in total]:
+            raise UserError(f"{file}: of another model than {files[-1].name}; they can't be averaged")
+        for mean, weight in zip(total, weights, strict=True):
+            mean += weight / last
+    for variable, mean in zip(model.trainable_variables, total, strict=True):
+        variable.assign(mean.astype(variable.dtype))
+    partial = run.average.with_name(f".partial-{run.average.name}")
+    model.save(partial)
+    partial.replace(run.average)
+    return run.average
