@@ -20,14 +20,15 @@ from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory, load_model
 
 # What a user types to translate with the export: nothing of this package is needed.
+# The loaded object keeps its variables alive, so it must have a name.
 LOADING = """\
 import tensorflow as tf, tensorflow_text
-translate = tf.saved_model.load({path!r}).translate
+translator = tf.saved_model.load({path!r})
 """
 _TRANSLATING = """
 import json, sys
 texts = json.load(sys.stdin)
-output = translate(tf.constant(texts))
+output = translator.translate(tf.constant(texts))
 json.dump([text.decode() for text in output["translation"].numpy()], sys.stdout)
 """
 SAMPLES = 3
@@ -71,7 +72,9 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
             console.print(f"  (should be: {reference})", markup=False)
         console.print()
     console.print(f"attention picture: {picture}", markup=False)
-    console.print(f"SavedModel:        {exported}   load it with\n", markup=False)
+    console.print(
+        f"SavedModel:        {exported}\n\nLoad it, and translator.translate([...]) translates:\n", markup=False
+    )
     console.print(LOADING.format(path=str(exported)), markup=False)
     return run
 
