@@ -195,7 +195,7 @@ def demo() -> None:
     with _quiet_tensorflow():
         from tf_transformer.demo import run_demo
 
-    run_demo(recipe, Path("runs"), Path("savedmodels"), notes)
+    run_demo(recipe, Path("runs"), Path("savedmodels"), Console(highlight=False, soft_wrap=True))
 
 
 def main() -> None:

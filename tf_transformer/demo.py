@@ -57,7 +57,8 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
     picture = _draw_attention(run, samples[0][0], translations[0])
 
     scores = json.loads(run.scores.read_text(encoding="utf-8"))
-    table = Table("held-out test sentences", "", box=None, show_header=True, header_style="bold")
+    table = Table("held-out test sentences", box=None, header_style="bold")
+    table.add_column(overflow="fold")  # a signature must not be cut
     table.add_row("loss", f"{scores['loss']:.3f}")
     table.add_row("perplexity", f"{scores['perplexity']:.3f} a token")
     table.add_row("BLEU", f"{scores['bleu']:.2f}")
