@@ -30,7 +30,9 @@ def pairs() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.fixture(scope="session")
+# Anew for each file: `keras.utils.set_random_seed`, which other tests call, clears TensorFlow's cache of kernels,
+# and SentencePiece's op keeps its model in its kernel.
+@pytest.fixture(scope="module")
 def joint_pairs(pairs) -> dict[str, TokenizerPair]:
     """Pairs with one vocabulary, by kind."""
     return {kind: train_tokenizers(pairs, kind, size) for kind, size in JOINT_SIZES.items()}

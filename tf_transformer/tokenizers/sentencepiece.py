@@ -18,6 +18,9 @@ class SentencePieceTokenizer(Tokenizer):
     A model of `train_tokenizers` spells characters it has never seen in bytes, so every text survives the
     round trip in its normal form (NFKC, with runs of blanks made one).
 
+    TensorFlow Text's op keeps the model in its kernel, and TensorFlow drops its kernels when a seed is set: call
+    `keras.utils.set_random_seed` before tokenizers are made or loaded, not after.
+
     Args:
         model: the bytes of a SentencePiece model whose `<pad>`, `<unk>`, `<s>`, `</s>` are 0, 1, 2, 3.
 
