@@ -4,12 +4,19 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-slow lint format clean
+# What `make bench-decode` times: a trained run, and the text to translate.
+RUN ?= runs/multi30k_en_de
+SOURCE ?= data/multi30k/test_2016_flickr.en
+REFERENCE ?=
+BENCH ?=
+
+.PHONY: help demo test test-slow bench-decode lint format clean
 
 help:
 	@echo "make demo       train, score and export a toy in minutes"
 	@echo "make test       lint, and run every test but the slow ones"
 	@echo "make test-slow  run the slow tests: real corpora, long trainings"
+	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
 	@echo "make lint       check style;  make format  mend it"
 
 # The stamp is renewed when what is to be installed changes.
@@ -35,5 +42,14 @@ test: lint
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow
 
+# The peers need other versions of TensorFlow, and PyTorch.
+.venv-%/.installed: benchmarks/requirements-%.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+bench-decode: $(VENV)/.installed .venv-opennmt/.installed .venv-peers/.installed
+	$(BIN)/python benchmarks/decode.py $(RUN) --source $(SOURCE) $(if $(REFERENCE),--reference $(REFERENCE)) $(BENCH)
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-opennmt .venv-peers

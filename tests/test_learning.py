@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, TransformerSchedule
-from tf_transformer.decoding import greedy_search
+from tf_transformer.decoding import Stepper, greedy_search
 
 START, END, FIRST, VOCABULARY = 2, 3, 4, 12
 LONGEST = 6
@@ -46,11 +46,9 @@ def test_a_tiny_transformer_learns_to_reverse():
 
     @tf.function(autograph=False)
     def translate(source_ids):
-        def step(ids, position, cache):
-            return model.step(ids, position, cache, source_ids)
-
+        stepper = Stepper(model)
         limits = tf.fill(tf.shape(source_ids)[:1], LONGEST + 1)
-        return greedy_search(step, model.start_cache(source_ids, LONGEST + 1), limits, START, END)
+        return greedy_search(stepper, stepper.start_cache(source_ids), limits, START, END)
 
     ids, scores = translate(tf.constant(padded([(*tokens, END) for tokens in unseen])))
     right = (ids.numpy() == padded([(*reversed(tokens), END) for tokens in unseen])).all(axis=1)

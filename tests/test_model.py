@@ -77,44 +77,6 @@ def test_logits_and_attention_weights_equal_the_reference(any_model):
             np.testing.assert_array_equal(got.numpy() == 0, wanted == 0)
 
 
-def test_steps_equal_the_whole(any_model):
-    model, (expected, _) = any_model
-    cache = model.start_cache(SOURCE, max_length=7)
-    for position in range(TARGET.shape[1]):
-        logits, cache = model.step(TARGET[:, position], position, cache, SOURCE)
-        assert logits.shape == (3, 23)
-        np.testing.assert_allclose(logits, expected[:, position], rtol=0, atol=1e-5)
-
-
-def test_steps_in_a_compiled_loop_equal_the_whole(model):
-    """The position and the lengths are known only when it runs."""
-    one_step = tf.autograph.experimental.do_not_convert(model.step)
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None], "int32")] * 2)
-    def all_steps(source, target):
-        length = tf.shape(target)[1]
-        logits = tf.TensorArray("float32", length)
-        cache = model.start_cache(source, length)
-        for position in tf.range(length):
-            step, cache = one_step(target[:, position], position, cache, source)
-            logits = logits.write(position, step)
-        return tf.transpose(logits.stack(), (1, 0, 2))
-
-    np.testing.assert_allclose(all_steps(SOURCE, TARGET), model((SOURCE, TARGET)), rtol=0, atol=1e-5)
-    short = TARGET[:2, :3]
-    np.testing.assert_allclose(all_steps(SOURCE[:2], short), model((SOURCE[:2], short)), rtol=0, atol=1e-5)
-
-
-def test_steps_can_go_on_with_the_rows_in_another_order(model):
-    """As beams do: a cache's rows are its sentences'."""
-    order = np.array([2, 0, 0])
-    cache = model.start_cache(SOURCE, max_length=5)
-    _, cache = model.step(TARGET[:, 0], 0, cache, SOURCE)
-    cache = keras.tree.map_structure(lambda x: keras.ops.take(x, order, axis=0), cache)
-    logits, _ = model.step(TARGET[order, 1], 1, cache, SOURCE[order])
-    np.testing.assert_allclose(logits, model((SOURCE[order], TARGET[order]))[:, 1], rtol=0, atol=1e-5)
-
-
 def test_the_tutorials_sizes():
     model = Transformer(2, 512, 8, 2048, input_vocab_size=8500, target_vocab_size=8000)
     source, target = (keras.Input(batch_shape=(64, length), dtype="int32") for length in (38, 36))
@@ -202,9 +164,6 @@ def test_an_empty_source_is_finite_and_so_is_its_gradient(policy):
 def test_a_batch_of_empty_sources_alone_is_finite(model):
     logits = model((np.zeros((2, 4), "int32"), TARGET[:2]))
     assert np.isfinite(logits).all()
-    cache = model.start_cache(np.zeros((2, 4), "int32"), max_length=5)
-    step, _ = model.step(TARGET[:2, 0], 0, cache, np.zeros((2, 4), "int32"))
-    np.testing.assert_allclose(step, logits[:, 0], atol=1e-5)
 
 
 def matrices(model):

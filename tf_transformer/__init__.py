@@ -5,7 +5,7 @@ Nothing heavy is loaded before it is used.
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
@@ -14,8 +14,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "data.batching": ["make_batches"],
         "data.demo": ["DemoSource"],
         "data.sources": ["TextFiles", "TfdsSource", "TsvFile"],
+        "decoding.options": ["DecodingOptions"],
         "errors": ["UserError"],
         "evaluation": ["score_translations"],
+        "export.ctranslate2": ["export_ctranslate2"],
         "export.saved_model": ["export_saved_model"],
         "export.translator": ["Translator"],
         "layers.attention": ["MultiHeadAttention", "scaled_dot_product_attention"],

@@ -33,6 +33,7 @@ app = typer.Typer(
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
 USER_MISTAKE = 2
+FORMATS = ("savedmodel", "ctranslate2")
 
 RECIPE_ARGUMENT = typer.Argument(help="The recipe, a YAML file; train/recipes holds some.", show_default=False)
 SET_OPTION = typer.Option(
@@ -44,6 +45,11 @@ RUN_DIR_OPTION = typer.Option(
 MODEL_ARGUMENT = typer.Argument(help="A run's folder, or a SavedModel's.", show_default=False)
 BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Sentences translated at once.")
 JSON_OPTION = typer.Option("--json", help="Print JSON on standard output.")
+BEAM_OPTION = typer.Option(
+    "--beam-size", min=1, help="Hypotheses side by side; 1 is greedy search.  [default: the model's]"
+)
+ALPHA_OPTION = typer.Option("--alpha", min=0, help="Strength of the length penalty.  [default: the model's]")
+ENGINE_OPTION = typer.Option("--engine", help="tensorflow, or ctranslate2 for a model in that format.")
 
 
 @app.command()
@@ -71,6 +77,9 @@ def evaluate(
     source: Annotated[Path, typer.Option(help="Sentences to translate, one a line.")],
     reference: Annotated[Path, typer.Option(help="Their translations, one a line.")],
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without regard to case as well.")] = False,
+    beam_size: Annotated[int | None, BEAM_OPTION] = None,
+    alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
@@ -78,19 +87,21 @@ def evaluate(
     from tf_transformer.data.sources import TextFiles
 
     pairs = list(TextFiles(source, reference))
-    with _quiet_tensorflow():
+    changes = _given(beam_size=beam_size, alpha=alpha)
+    with _quiet_tensorflow(streams=True):
         from tf_transformer import experiment
         from tf_transformer.evaluation import evaluate_translations
         from tf_transformer.run_directory import RunDirectory
         from tf_transformer.translation import load_translate
 
-    where = {"source": str(source), "reference": str(reference)}
-    if (model / "recipe.yaml").is_file():
+    where = {"source": str(source), "reference": str(reference), **changes}
+    if engine == "tensorflow" and (model / "recipe.yaml").is_file():
         run = RunDirectory.open(model)
-        scores = {**where, **experiment.evaluate(run, pairs, lowercase, batch_size)}
+        scores = {**where, **experiment.evaluate(run, pairs, lowercase, batch_size, changes, _cores())}
         run.write_scores(scores)
     else:
-        scores, _ = evaluate_translations(load_translate(model), pairs, lowercase, batch_size)
+        translate = load_translate(model, changes, engine)
+        scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, _streams(engine))
         scores = {**where, **scores}
     _show_scores(scores, as_json)
 
@@ -101,32 +112,60 @@ def translate(
     file: Annotated[
         Path | None, typer.Argument(help="Sentences, one a line.  [default: standard input]", show_default=False)
     ] = None,
+    beam_size: Annotated[int | None, BEAM_OPTION] = None,
+    alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    nbest: Annotated[
+        int | None, typer.Option("--nbest", min=1, help="Print so many translations of each line, each with its score.")
+    ] = None,
+    min_length: Annotated[int | None, typer.Option(min=1, help="Fewest tokens, the closing one counted.")] = None,
+    max_length: Annotated[int | None, typer.Option(min=1, help="Most tokens, the closing one counted.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Draw tokens by chance; at 1 with the model's probabilities.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(min=0, help="Draw among so many likeliest tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest with this probability.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the draws.")] = None,
+    replace_unknown: Annotated[
+        bool, typer.Option("--replace-unknown", help="Put the source's word for an unknown token.")
+    ] = False,
     cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of a sentence that is too long.")] = False,
+    engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print an object a line: translation, score, truncated.")
     ] = False,
 ) -> None:
     """Translates a file, or standard input, line by line to standard output."""
-    with _quiet_tensorflow():
+    changes = _given(
+        beam_size=beam_size,
+        alpha=alpha,
+        num_hypotheses=nbest,
+        min_length=min_length,
+        max_length=max_length,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        replace_unknown=replace_unknown or None,
+    )
+    with _quiet_tensorflow(streams=True):
         from tf_transformer.translation import load_translate, translate_texts
 
-    function = load_translate(model)
+    function = load_translate(model, changes, engine)
+    streams = _streams(engine)
     name = "standard input" if file is None else str(file)
     lines = enumerate(_read_lines(file, name), start=1)
     # Sorted by length within a window, so that batches hold little padding, and written window by window.
     while window := list(islice(lines, 16 * batch_size)):
         for (number, _), translation in zip(
-            window, translate_texts(function, [line for _, line in window], batch_size), strict=True
+            window, translate_texts(function, [line for _, line in window], batch_size, streams), strict=True
         ):
             if translation.truncated and not cut:
                 raise UserError(
                     f"{name}, line {number}: more tokens than the model has positions; split it, or give --cut to "
                     "translate its beginning"
                 )
-            text, score, truncated = translation
-            row = {"translation": text, "score": score, "truncated": truncated}
-            _write_line(json.dumps(row, ensure_ascii=False) if as_json else text)
+            _write_translation(number, translation, as_json, nbest is not None)
         sys.stdout.flush()
 
 
@@ -154,13 +193,33 @@ def export(
             show_default=False,
         ),
     ],
+    file_format: Annotated[
+        str, typer.Option("--format", help="savedmodel, or ctranslate2, whose DEST is the model's own folder.")
+    ] = "savedmodel",
+    beam_size: Annotated[int | None, BEAM_OPTION] = None,
+    alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    float16: Annotated[bool, typer.Option("--float16", help="Write a SavedModel's weights in half the size.")] = False,
+    quantization: Annotated[
+        str | None, typer.Option(help="Of CTranslate2's weights: int8, int16, float16, ...", show_default=False)
+    ] = None,
 ) -> None:
-    """Writes a run's best model as a SavedModel, its tokenizer inside."""
+    """Writes a run's best model as a SavedModel with its tokenizer inside, or for CTranslate2."""
+    changes = _given(beam_size=beam_size, alpha=alpha)
+    if file_format not in FORMATS:
+        raise UserError(f"--format is {file_format}; choose from {', '.join(FORMATS)}")
+    if file_format == "ctranslate2" and (changes or float16):
+        raise UserError("--beam-size, --alpha and --float16 are a SavedModel's; for ctranslate2 give --quantization")
+    if file_format == "savedmodel" and quantization:
+        raise UserError("--quantization is CTranslate2's; give --format ctranslate2 with it, or --float16")
     with _quiet_tensorflow():
-        from tf_transformer.experiment import export_run
+        from tf_transformer import experiment
         from tf_transformer.run_directory import RunDirectory
 
-    print(export_run(RunDirectory.open(run), destination))
+    opened = RunDirectory.open(run)
+    if file_format == "ctranslate2":
+        print(experiment.export_run_ctranslate2(opened, destination, quantization))
+    else:
+        print(experiment.export_run(opened, destination, changes, float16))
 
 
 @app.command()
@@ -225,9 +284,15 @@ def main() -> None:
 
 
 @contextmanager
-def _quiet_tensorflow() -> Iterator[None]:
-    """Keeps TensorFlow's start-up notices from the user while it is imported; errors are still told by exceptions."""
+def _quiet_tensorflow(streams: bool = False) -> Iterator[None]:
+    """Keeps TensorFlow's start-up notices from the user while it is imported; errors are still told by exceptions.
+
+    With `streams` it works on several batches at once, each in one thread: a decoding step's operations are too small
+    for two threads to share one, and oneDNN makes them slower (benchmarks/README.md has the figures).
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if streams:
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     sys.stderr.flush()
     saved = os.dup(2)
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -237,12 +302,29 @@ def _quiet_tensorflow() -> Iterator[None]:
         yield
         import tensorflow as tf
 
+        if streams:
+            tf.config.threading.set_intra_op_parallelism_threads(1)
+            tf.config.threading.set_inter_op_parallelism_threads(_cores())
         # The first device look-up prints notices of its own.
         tf.config.list_physical_devices()
         tf.get_logger().setLevel("ERROR")
     finally:
         os.dup2(saved, 2)
         os.close(saved)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _streams(engine: str) -> int:
+    """Batches at once; CTranslate2 has threads of its own."""
+    return _cores() if engine == "tensorflow" else 1
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _read_lines(file: Path | None, name: str) -> Iterator[str]:
@@ -261,6 +343,20 @@ def _read_lines(file: Path | None, name: str) -> Iterator[str]:
                     ) from None
     except OSError as error:
         raise UserError(f"{name}: can't be read: {error.strerror}; give a file of sentences, one a line") from None
+
+
+def _write_translation(number: int, translation: Any, as_json: bool, nbest: bool) -> None:
+    hypotheses = [(translation.text, translation.score), *translation.others]
+    if as_json:
+        row = {"translation": translation.text, "score": translation.score, "truncated": translation.truncated}
+        if nbest:
+            row["nbest"] = [{"translation": text, "score": score} for text, score in hypotheses]
+        _write_line(json.dumps(row, ensure_ascii=False))
+    elif nbest:
+        for text, score in hypotheses:
+            _write_line(f"{number}\t{score:.4f}\t{text}")
+    else:
+        _write_line(translation.text)
 
 
 def _write_line(text: str) -> None:

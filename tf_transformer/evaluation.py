@@ -123,7 +123,11 @@ def score_translations(
 
 
 def evaluate_translations(
-    translate: Translate, pairs: Sequence[tuple[str, str]], lowercase: bool = False, batch_size: int = 64
+    translate: Translate,
+    pairs: Sequence[tuple[str, str]],
+    lowercase: bool = False,
+    batch_size: int = 64,
+    streams: int = 1,
 ) -> tuple[dict[str, Any], list[Translation]]:
     """Translates a set and scores it.
 
@@ -132,6 +136,7 @@ def evaluate_translations(
         pairs: sentences and their references.
         lowercase: whether to score without regard to case as well, under "lowercased".
         batch_size: sentences at once.
+        streams: batches at once.
 
     Returns:
         A dict that `json.dumps` takes: the scores, "sentences", "truncated" (how many were cut to the model's
@@ -143,7 +148,7 @@ def evaluate_translations(
     from tf_transformer.translation import translate_texts
 
     start = time.perf_counter()
-    translations = list(translate_texts(translate, [source for source, _ in pairs], batch_size))
+    translations = list(translate_texts(translate, [source for source, _ in pairs], batch_size, streams))
     seconds = time.perf_counter() - start
     hypotheses = [translation.text for translation in translations]
     references = [reference for _, reference in pairs]

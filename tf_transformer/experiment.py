@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from tf_transformer.data.filters import count_pairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation import evaluate_translations
+from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
 from tf_transformer.export.saved_model import export_saved_model, version_folder
 from tf_transformer.export.translator import Translator
 from tf_transformer.model import Transformer
@@ -179,7 +180,8 @@ def _fit(
     tensorboard = keras.callbacks.TensorBoard(run.logs, write_graph=False, profile_batch=0)
     callbacks = [StopAt(training.steps), Pace(), tensorboard, checkpoints, progress]
     if samples:
-        translator = Translator(model, tokenizers, recipe.evaluation.extra_length)
+        # Greedily: they are to show the model's progress, at little cost.
+        translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
 
         def translate(texts: Sequence[str]) -> list[str]:
             return [translation.text for translation in translate_texts(translator.translate, texts)]
@@ -212,6 +214,8 @@ def evaluate(
     pairs: Pairs,
     lowercase: bool = False,
     batch_size: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+    streams: int = 1,
 ) -> dict[str, Any]:
     """Translates a set with a run's best checkpoint and scores it.
 
@@ -220,6 +224,8 @@ def evaluate(
         pairs: sentences and their references.
         lowercase: whether to score without regard to case as well.
         batch_size: sentences at once; the recipe's unless given.
+        changes: decoding options in place of the recipe's.
+        streams: batches at once.
 
     Returns:
         What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more.
@@ -233,16 +239,38 @@ def evaluate(
         sentences, tokenizers, batch_tokens=max(recipe.data.batch_tokens, longest), max_length=longest
     )
     figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True)
-    translator = Translator(model, tokenizers, recipe.evaluation.extra_length)
+    translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(**(changes or {})))
     scores, _ = evaluate_translations(
-        translator.translate, sentences, lowercase, batch_size or recipe.evaluation.batch_size
+        translator.translate, sentences, lowercase, batch_size or recipe.evaluation.batch_size, streams
     )
     return {**scores, **{name: figures[name] for name in ("perplexity", "accuracy", "loss")}}
 
 
-def export_run(run: RunDirectory, destination: str | os.PathLike) -> Path:
-    """Exports a run's best checkpoint as a SavedModel; see `export_saved_model` for where it goes."""
+def export_run(
+    run: RunDirectory,
+    destination: str | os.PathLike,
+    changes: Mapping[str, Any] | None = None,
+    half: bool = False,
+) -> Path:
+    """Exports a run's best checkpoint as a SavedModel.
+
+    Args:
+        run: the run directory.
+        destination: see `export_saved_model`.
+        changes: decoding options in place of the recipe's, for what the SavedModel does unless it is told otherwise.
+        half: whether the weights are written as float16.
+
+    Returns:
+        The folder written.
+    """
     folder = version_folder(destination)  # refused before anything is loaded
-    recipe = load_recipe(run.recipe)
-    translator = Translator(load_model(run.path), run.load_tokenizers(), recipe.evaluation.extra_length)
+    options = load_recipe(run.recipe).evaluation.decoding_options().changed(**(changes or {}))
+    translator = Translator(load_model(run.path), run.load_tokenizers(), options, half)
     return export_saved_model(translator, folder)
+
+
+def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, quantization: str | None = None) -> Path:
+    """Exports a run's best checkpoint for CTranslate2; see `export_ctranslate2`."""
+    import_ctranslate2()
+    folder = free_folder(destination)  # refused before anything is loaded
+    return export_ctranslate2(load_model(run.path), run.load_tokenizers(), folder, quantization)

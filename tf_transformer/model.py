@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-from keras import ops
 
 from tf_transformer.layers.arguments import check_sizes
-from tf_transformer.layers.decoder import Cache, Decoder
+from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.masks import padding_mask
@@ -180,46 +179,8 @@ class Transformer(keras.Model):
         return logits, scores
 
     def project(self, x: Any) -> Any:
-        """Maps the decoder's output, float (batch, length, d_model), to logits (batch, length, target_vocab_size)."""
+        """Maps the decoder's output, float (..., d_model), to logits (..., target_vocab_size)."""
         return self.projection(x) if self.share_embeddings == "none" else self.decoder.embedding.project(x)
-
-    def start_cache(self, source_ids: Any, max_length: Any) -> list[Cache]:
-        """Encodes the source and makes what `step` needs for decoding word by word.
-
-        Args:
-            source_ids: int (batch, source_len); 0 is padding.
-            max_length: the most steps there will be.
-
-        Returns:
-            The decoder's cache, one dict of tensors for each layer.
-        """
-        context = self.encoder(source_ids, training=False)
-        return self.decoder.start_cache(context, max_length)
-
-    def step(self, ids: Any, position: Any, cache: list[Cache], source_ids: Any) -> tuple[Any, list[Cache]]:
-        """Works out the logits of one target position; together the steps equal `call`.
-
-        Args:
-            ids: int (batch,), the token at `position`.
-            position: scalar int, from 0.
-            cache: as `start_cache` or the step before returned it.
-            source_ids: int (batch, source_len), as given to `start_cache`.
-
-        Returns:
-            Logits for the next token, float (batch, target_vocab_size), and the new cache.
-
-        Example:
-            >>> import numpy as np
-            >>> from tf_transformer import Transformer
-            >>> model = Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
-            >>> source = np.array([[5, 6, 3]])
-            >>> _ = model((source, np.array([[2]])))
-            >>> logits, cache = model.step(np.array([2]), 0, model.start_cache(source, max_length=10), source)
-            >>> logits.shape
-            TensorShape([1, 20])
-        """
-        x, cache = self.decoder.step(ids, position, cache, padding_mask(source_ids))
-        return ops.squeeze(self.project(x), axis=1), cache
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, Field, SkipValidation, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.presets import PRESETS, nearest_preset
 
@@ -154,7 +155,13 @@ class EvaluationSettings(_Settings):
 
     lowercase: bool = Field(False, description="score without regard to case as well")
     batch_size: Count = Field(64, description="sentences translated at once")
+    beam_size: Count = Field(4, description="hypotheses followed side by side")
+    alpha: Annotated[float, Field(ge=0)] = Field(0.6, description="strength of the length penalty")
     extra_length: CountOrZero = Field(50, description="tokens a translation may have beyond its source's")
+
+    def decoding_options(self) -> DecodingOptions:
+        """How the run's model translates, unless it is told otherwise."""
+        return DecodingOptions(beam_size=self.beam_size, alpha=self.alpha, extra_length=self.extra_length)
 
 
 class Recipe(_Settings):

@@ -84,31 +84,3 @@ def test_context_masks_with_and_without_heads(shape):
     allowed = np.broadcast_to(mask if mask.ndim == 4 else mask[:, None], (2, 4, 5, 3))
     for weights in scores["cross"]:
         np.testing.assert_array_equal(weights.numpy() > 0, allowed)
-
-
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_a_layers_steps_equal_its_call(norm_first):
-    layer = DecoderLayer(16, 4, 32, norm_first=norm_first, key_dim=3, value_dim=5)
-    x, context = normal(2, 6, 16), normal(2, 7, 12)
-    mask = np.arange(7) < np.array([[[7]], [[4]]])
-    whole = layer(x, context, context_mask=mask)
-    # More room than there are steps changes nothing.
-    cache = layer.start_cache(context, max_length=9)
-    assert cache["keys"].shape == (2, 4, 9, 3)
-    assert cache["values"].shape == (2, 4, 9, 5)
-    for position in range(6):
-        got, cache = layer.step(x[:, position : position + 1], position, cache, mask)
-        np.testing.assert_allclose(got[:, 0], whole[:, position], atol=1e-5)
-
-
-def test_a_step_leaves_the_cache_it_was_given_alone():
-    """Beam search goes on from one cache in several ways."""
-    layer = DecoderLayer(16, 4, 32)
-    x, context = normal(2, 1, 16), normal(2, 3, 16)
-    layer(x, context)
-    cache = layer.start_cache(context, max_length=4)
-    before = {name: np.array(value) for name, value in cache.items()}
-    first, _ = layer.step(x, 0, cache, None)
-    for name, value in cache.items():
-        np.testing.assert_array_equal(value, before[name])
-    np.testing.assert_array_equal(layer.step(x, 0, cache, None)[0], first)

@@ -1,5 +1,17 @@
-"""Decoding word by word: a strategy over a step function."""
+"""Decoding word by word: searches and samplers over a model's step."""
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs={"greedy": ["greedy_search"]})
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "alignment": ["align"],
+        "beam": ["beam_search"],
+        "candidates": ["length_penalty"],
+        "options": ["DecodingOptions"],
+        "samplers": ["RandomSampler", "row_keys"],
+        "scoring": ["score_tokens", "shift_right"],
+        "stepper": ["Stepper"],
+        "single": ["greedy_search", "sample"],
+    },
+)

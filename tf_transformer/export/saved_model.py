@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.serving import warmup_requests, write_warmup
 
 if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator
+
+OPTIONS_FILE = "decoding_options.json"
 
 
 def version_folder(destination: str | os.PathLike) -> Path:
@@ -42,9 +47,11 @@ def version_folder(destination: str | os.PathLike) -> Path:
 
 
 def export_saved_model(translator: Translator, destination: str | os.PathLike) -> Path:
-    """Writes a SavedModel with the signature `translate`, which is also `serving_default`.
+    """Writes a SavedModel with all of the translator's signatures; `translate` is also `serving_default`.
 
-    It needs only tensorflow and tensorflow_text to load: the tokenizers are inside.
+    It needs only tensorflow and tensorflow_text to load: the tokenizers are inside. In `assets.extra/` lie the names
+    of the operations that it uses (`ops.txt`), the options it was exported with, and requests by which TensorFlow
+    Serving warms it up.
 
     Args:
         translator: the model with its tokenizers.
@@ -63,11 +70,34 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike) -
     partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
     try:
         partial.mkdir(parents=True)
-        signatures = {"serving_default": translator.translate, "translate": translator.translate}
-        tf.saved_model.save(translator, str(partial), signatures=signatures)
+        exported = tf.Module()
+        exported.translator = translator
+        for name, function in translator.functions.items():
+            setattr(exported, name, function)
+        signatures = {"serving_default": translator.functions["translate"], **translator.functions}
+        tf.saved_model.save(exported, str(partial), signatures=signatures)
+        extra = partial / "assets.extra"  # which TensorFlow leaves alone
+        extra.mkdir()
+        (extra / OPTIONS_FILE).write_text(json.dumps(asdict(translator.options), indent=2) + "\n", encoding="utf-8")
+        (extra / "ops.txt").write_text("".join(f"{op}\n" for op in used_ops(partial)), encoding="utf-8")
+        write_warmup(partial, warmup_requests(partial))
         partial.rename(folder)
     except OSError as error:
         raise UserError(f"{folder}: the SavedModel can't be written: {error.strerror}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def used_ops(folder: str | os.PathLike) -> list[str]:
+    """Lists the operations that a SavedModel is made of, by name: what a server must have to run it.
+
+    Args:
+        folder: the SavedModel.
+    """
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    graph = SavedModel.FromString((Path(folder) / "saved_model.pb").read_bytes()).meta_graphs[0].graph_def
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    functions = {function.signature.name for function in graph.library.function}
+    return sorted({node.op for node in nodes} - functions)

@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import keras
 import tensorflow as tf
 
-from tf_transformer.decoding.greedy import greedy_search
-from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.decoding import (
+    DecodingOptions,
+    RandomSampler,
+    Stepper,
+    align,
+    beam_search,
+    greedy_search,
+    length_penalty,
+    row_keys,
+    sample,
+    score_tokens,
+    shift_right,
+)
+from tf_transformer.decoding.options import check_options
+from tf_transformer.errors import UserError
+from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
 if TYPE_CHECKING:
     from tf_transformer.model import Transformer
-    from tf_transformer.tokenizers import TokenizerPair
+    from tf_transformer.tokenizers import Tokenizer, TokenizerPair
+
+Output = dict[str, tf.Tensor]
+
+TEXT = tf.TensorSpec([None], tf.string, name="text")
+
+# What `translate_with_options` takes beside the text, and what its inputs of these names mean.
+OPTION_TYPES = {
+    "beam_size": tf.int32,
+    "num_hypotheses": tf.int32,
+    "alpha": tf.float32,
+    "min_length": tf.int32,
+    "max_length": tf.int32,  # 0: no other limit than the model's and extra_length's
+    "temperature": tf.float32,
+    "top_k": tf.int32,
+    "top_p": tf.float32,
+    "seed": tf.int32,
+    "replace_unknown": tf.bool,
+}
 
 
 class Translator(tf.Module):
-    """Translates batches of text; this is what a SavedModel holds.
+    """Translates batches of text, scores translations, and shows what the model attends to.
 
     Args:
         model: a built Transformer.
         tokenizers: the tokenizers it was trained with.
-        extra_length: a translation may have this many tokens more than its source (the paper's 50).
+        options: how translations are searched for, unless a call says otherwise.
+        half: whether to hold the weights as float16, half the size; the work is done in the model's own precision.
+
+    Raises:
+        UserError: options that the model has no positions for.
 
     Example:
         >>> import tf_transformer as tt
@@ -29,45 +69,304 @@ class Translator(tf.Module):
         >>> size = tokenizers.source.vocab_size
         >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=size, target_vocab_size=size, max_length=64)
         >>> model.build(((None, None), (None, None)))
-        >>> tt.Translator(model, tokenizers).translate(["a dog", ""])["translation"].shape
+        >>> translator = tt.Translator(model, tokenizers)
+        >>> translator.translate(["a dog", ""])["translation"].shape
         TensorShape([2])
+        >>> translator.translate(["a dog"], beam_size=8, num_hypotheses=3)["score"].shape
+        TensorShape([1, 3])
     """
 
-    def __init__(self, model: Transformer, tokenizers: TokenizerPair, extra_length: int = 50) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizers: TokenizerPair,
+        options: DecodingOptions | None = None,
+        half: bool = False,
+    ) -> None:
         super().__init__()
-        self.model = model
+        options = options or DecodingOptions()
+        for name in ("min_length", "max_length"):
+            value = getattr(options, name)
+            if value is not None and value > model.max_length:
+                raise UserError(f"{name} is {value}; the model has {model.max_length} positions, take no more")
         self.tokenizers = tokenizers
-        self.extra_length = extra_length
-        # A decorated method would hold its translator weakly, and `Translator(...).translate(...)` would fail.
-        text = tf.TensorSpec([None], tf.string, name="text")
-        self.translate = tf.function(self._translate, input_signature=[text], autograph=False)
+        self.options = options
+        self.max_length = model.max_length
+        # What an attribute holds is saved, what a function returns is not: of the model a SavedModel needs the weights
+        # alone, without Keras's own functions, and in one precision.
+        self._model = lambda: model
+        self._half = half
+        weights = [variable.value for variable in model.weights]
+        self.weights = [tf.Variable(tf.cast(w, tf.float16), trainable=False) for w in weights] if half else weights
+        _share_positions(model)
+        self.functions = self._make_functions()
 
-    def _translate(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Translates by greedy search; `translate` is this as a graph.
+    @property
+    def model(self) -> Transformer:
+        """The model."""
+        return self._model()
+
+    def translate(
+        self, texts: Sequence[str] | tf.Tensor, prefix: Sequence[str] | None = None, **changes: Any
+    ) -> Output:
+        """Translates texts.
 
         Args:
-            text: string (batch,), UTF-8.
+            texts: string (batch,), UTF-8.
+            prefix: string (batch,): what each translation must begin with.
+            **changes: options that differ from the translator's; see `DecodingOptions`, all but `extra_length`.
 
         Returns:
-            A dict: "translation", string (batch,); "score", float32 (batch,), the translation's log-probability;
-            "truncated", bool (batch,), whether the text was cut because it has more tokens than the model has
-            positions. An empty or blank text has an empty translation.
+            A dict: "translation", string (batch,); "score", float32 (batch,), the translation's log-probability over
+            the length penalty; "truncated", bool (batch,), whether the text was cut because it has more tokens than
+            the model has positions. An empty or blank text has an empty translation and score 0. With
+            `num_hypotheses` among the changes the first two are (batch, num_hypotheses), best first; where there are
+            fewer, the rest is empty and has score -inf.
+
+        Raises:
+            UserError: an option that can't be.
+            tf.errors.InvalidArgumentError: a prefix that is longer than its translation may be.
         """
-        tokens = self.tokenizers.source.tokenize(text)
-        most = self.model.max_length - 1  # one position is the closing token's
-        lengths = tf.cast(tokens.row_lengths(), tf.int32)
-        kept = tf.minimum(lengths, most)
-        closing = tf.fill([tf.shape(text)[0], 1], END_ID)
-        source_ids = tf.concat([tokens[:, :most], closing], axis=1).to_tensor()
-        limits = tf.where(kept == 0, 0, tf.minimum(kept + self.extra_length, self.model.max_length))
+        texts = tf.convert_to_tensor(texts, tf.string)
+        if not changes and prefix is None:
+            return self.functions["translate"](texts)
+        wrong = sorted(set(changes) - set(OPTION_TYPES))
+        if wrong:
+            raise UserError(f"unknown option {wrong[0]}; choose from {', '.join(['prefix', *OPTION_TYPES])}")
+        options = self.options.changed(**changes)
+        prefix = tf.fill(tf.shape(texts), "") if prefix is None else tf.convert_to_tensor(prefix, tf.string)
+        output = self.functions["translate_with_options"](texts, prefix, *option_tensors(options).values())
+        if "num_hypotheses" in changes:
+            return output
+        return {**output, "translation": output["translation"][:, 0], "score": output["score"][:, 0]}
 
-        def step(ids: tf.Tensor, position: tf.Tensor, cache: list) -> tuple[tf.Tensor, list]:
-            return self.model.step(ids, position, cache, source_ids)
+    def _make_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
+        """The graphs, by the names of the signatures they are exported as."""
+        matrix = tf.TensorSpec([None, None], tf.int32)
 
-        longest = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], axis=0)), 1)
-        ids, scores = greedy_search(step, self.model.start_cache(source_ids, longest), limits, START_ID, END_ID)
+        def graph(function: Any, *specs: tf.TensorSpec) -> Any:
+            return tf.function(function, input_signature=specs, autograph=False)
+
+        # These are graphs of their own: the functions that share one have one copy of it between them.
+        self._best = graph(self._search_best, matrix)
+        options = [tf.TensorSpec([], dtype, name) for name, dtype in OPTION_TYPES.items()]
+        self._any = graph(self._search_any, matrix, matrix, *options)
+        self._attend = graph(self._attention, matrix, matrix)
         return {
-            "translation": self.tokenizers.target.detokenize(ids),
-            "score": scores,
-            "truncated": lengths > most,
+            "translate": graph(self._translate, TEXT),
+            "translate_nbest": graph(self._translate_nbest, TEXT),
+            "translate_with_attention": graph(self._translate_with_attention, TEXT),
+            "translate_with_options": graph(
+                self._translate_with_options, TEXT, tf.TensorSpec([None], tf.string, name="prefix"), *options
+            ),
+            "score": graph(
+                self._score, *(tf.TensorSpec([None], tf.string, name=side) for side in ("source", "target"))
+            ),
+            "tokenize": graph(self._tokenize, TEXT),
+            "detokenize": graph(self._detokenize, tf.TensorSpec([None, None], tf.int32, name="ids")),
         }
+
+    def _translate(self, text: tf.Tensor) -> Output:
+        source_ids, truncated = self._read(self.tokenizers.source, text)
+        ids, scores = self._best(source_ids)
+        return {
+            "translation": self._write(text, source_ids, ids, self.options.replace_unknown)[:, 0],
+            "score": scores[:, 0],
+            "truncated": truncated,
+        }
+
+    def _translate_nbest(self, text: tf.Tensor) -> Output:
+        # Samples are as many as were asked for; a search gives all its hypotheses.
+        number = self.options.num_hypotheses if self.options.temperature else self.options.beam_size
+        tensors = option_tensors(replace(self.options, num_hypotheses=number))
+        no_prefix = tf.fill(tf.shape(text), "")
+        return self.functions["translate_with_options"](text, no_prefix, *tensors.values())
+
+    def _translate_with_attention(self, text: tf.Tensor) -> Output:
+        source_ids, truncated = self._read(self.tokenizers.source, text)
+        ids, scores = self._best(source_ids)
+        ids = ids[:, 0]
+        ids = ids[:, : tf.reduce_max(tf.concat([_lengths(ids), [0]], axis=0))]
+        attention = self._attend(source_ids, ids)
+        return {
+            "translation": self._write(text, source_ids, ids[:, None], self.options.replace_unknown)[:, 0],
+            "score": scores[:, 0],
+            "truncated": truncated,
+            "source_tokens": self.tokenizers.source.piece_texts(source_ids),
+            "target_tokens": self.tokenizers.target.piece_texts(ids),
+            **{f"{kind}_attention": weights for kind, weights in attention.items()},
+            "alignment": align(attention["cross"], source_ids, ids, END_ID),
+        }
+
+    def _translate_with_options(self, text: tf.Tensor, prefix: tf.Tensor, *options: tf.Tensor) -> Output:
+        source_ids, truncated = self._read(self.tokenizers.source, text)
+        prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
+        with tf.control_dependencies([tf.debugging.assert_equal(tf.shape(prefix), tf.shape(text), PREFIX_SHAPE)]):
+            ids, scores = self._any(source_ids, prefix_ids, *options)
+        replace_unknown = dict(zip(OPTION_TYPES, options, strict=True))["replace_unknown"]
+        translation = tf.cond(
+            replace_unknown,
+            lambda: self._write(text, source_ids, ids, True),
+            lambda: self._write(text, source_ids, ids, False),
+        )
+        return {"translation": translation, "score": scores, "truncated": truncated}
+
+    def _score(self, source: tf.Tensor, target: tf.Tensor) -> Output:
+        source_ids, source_truncated = self._read(self.tokenizers.source, source)
+        target_ids, target_truncated = self._read(self.tokenizers.target, target)
+        with self._weights():
+            scores = score_tokens(self.model, source_ids, target_ids, START_ID)
+        return {
+            "score": tf.reduce_sum(scores, axis=1),
+            "token_scores": scores,
+            "tokens": self.tokenizers.target.piece_texts(target_ids),
+            "truncated": source_truncated | target_truncated,
+        }
+
+    def _tokenize(self, text: tf.Tensor) -> Output:
+        ids = self.tokenizers.source.tokenize(text).to_tensor()
+        return {"ids": ids, "tokens": self.tokenizers.source.piece_texts(ids)}
+
+    def _detokenize(self, ids: tf.Tensor) -> Output:
+        return {"text": self.tokenizers.target.detokenize(ids)}
+
+    def _read(self, tokenizer: Tokenizer, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Maps texts to ids, int32 (batch, length), with the closing token; and tells which were cut."""
+        tokens = tokenizer.tokenize(text)
+        most = self.max_length - 1  # one position is the closing token's
+        closing = tf.fill([tf.shape(text)[0], 1], END_ID)
+        return tf.concat([tokens[:, :most], closing], axis=1).to_tensor(), tokens.row_lengths() > most
+
+    def _write(self, text: tf.Tensor, source_ids: tf.Tensor, ids: tf.Tensor, replace_unknown: bool) -> tf.Tensor:
+        """Maps ids (batch, hypotheses, length) to texts (batch, hypotheses)."""
+        shape = tf.shape(ids)[:2]
+        flat = tf.reshape(ids, [shape[0] * shape[1], tf.shape(ids)[2]])
+        if not replace_unknown:
+            return tf.reshape(self.tokenizers.target.detokenize(flat), shape)
+        repeated = tf.repeat(source_ids, shape[1], axis=0)
+        words, word_of_token = self.tokenizers.source.words(text)
+        # The closing token is no word's; where it is all there is, nothing is unknown.
+        word_of_token = tf.pad(word_of_token, [[0, 0], [0, 1]])
+        aligned = align(self._attend(repeated, flat)["cross"], repeated, flat, END_ID)
+        rows = tf.repeat(tf.range(shape[0]), shape[1])
+        place = tf.gather(tf.gather(word_of_token, rows), tf.maximum(aligned, 0), batch_dims=1)
+        words = tf.gather(tf.pad(words.to_tensor(), [[0, 0], [0, 1]]), rows)
+        return tf.reshape(self.tokenizers.target.detokenize_with(flat, tf.gather(words, place, batch_dims=1)), shape)
+
+    def _attention(self, source_ids: tf.Tensor, ids: tf.Tensor) -> Output:
+        """Each layer's and head's weights, (batch, layers, heads, query_len, key_len), for sources and translations."""
+        with self._weights():
+            inputs = source_ids, shift_right(ids, START_ID)
+            _, scores = self.model(inputs, return_attention_scores=True, training=False)
+        return {kind: tf.cast(tf.stack(layers, axis=1), tf.float32) for kind, layers in scores.items()}
+
+    def _search_best(self, source_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The translator's own options: ids (batch, 1, length) and scores (batch, 1)."""
+        options = self.options
+        limits = self._limits(source_ids, options.max_length or self.max_length)
+        with self._weights():
+            stepper = Stepper(self.model)
+            if options.temperature:
+                tensors = option_tensors(replace(options, num_hypotheses=1))
+                return self._sample(stepper, source_ids, limits, None, tensors)
+            if options.beam_size == 1:
+                cache = stepper.start_cache(source_ids)
+                ids, log_probs = greedy_search(stepper, cache, limits, START_ID, END_ID, options.min_length)
+                return ids[:, None], (log_probs / length_penalty(_lengths(ids), options.alpha))[:, None]
+            return self._beam(stepper, source_ids, limits, None, vars(options) | {"num_hypotheses": 1})
+
+    def _search_any(self, source_ids: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Any options: ids (batch, hypotheses, length) and scores (batch, hypotheses)."""
+        options = dict(zip(OPTION_TYPES, values, strict=True))
+        most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
+        limits = self._limits(source_ids, most)
+        prefix_lengths = tf.where(limits > 0, _lengths(prefix), 0)
+        checks = [
+            *check_options(options),
+            tf.debugging.assert_less(prefix_lengths, tf.maximum(limits, 1), PREFIX_LENGTH),
+        ]
+        with tf.control_dependencies(checks), self._weights():
+            # The identity is what waits for the checks.
+            source_ids = tf.identity(source_ids)
+            stepper = Stepper(self.model)
+            return tf.cond(
+                options["temperature"] > 0,
+                lambda: self._sample(stepper, source_ids, limits, prefix, options),
+                lambda: self._beam(stepper, source_ids, limits, prefix, options),
+            )
+
+    def _beam(
+        self, stepper: Stepper, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        names = "beam_size", "alpha", "num_hypotheses", "min_length"
+        chosen = {name: options[name] for name in names}
+        cache = stepper.start_cache(source_ids, options["beam_size"])
+        ids, scores = beam_search(stepper, cache, limits, START_ID, END_ID, prefix=prefix, **chosen)
+        return ids, _nothing_for_nothing(scores, limits)
+
+    def _sample(
+        self, stepper: Stepper, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        number, vocabulary = options["num_hypotheses"], self.tokenizers.target.vocab_size
+
+        def each(tensor: tf.Tensor | None) -> tf.Tensor | None:
+            return None if tensor is None else tf.repeat(tensor, number, axis=0)
+
+        ids, log_probs = sample(
+            stepper,
+            keras.tree.map_structure(each, stepper.start_cache(source_ids)),
+            each(limits),
+            START_ID,
+            END_ID,
+            RandomSampler(options["temperature"], options["top_p"], options["seed"]),
+            row_keys(source_ids, number),
+            tf.where(options["top_k"] > 0, tf.minimum(options["top_k"], vocabulary), vocabulary),
+            options["min_length"],
+            each(prefix),
+        )
+        scores = log_probs / length_penalty(_lengths(ids), options["alpha"])
+        scores = tf.reshape(scores, [-1, number])
+        order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
+        ids = tf.gather(tf.reshape(ids, [-1, number, tf.shape(ids)[1]]), order, batch_dims=1)
+        return ids, _nothing_for_nothing(tf.gather(scores, order, batch_dims=1), limits)
+
+    def _limits(self, source_ids: tf.Tensor, most: int | tf.Tensor) -> tf.Tensor:
+        """The most tokens of each translation; none for a text without any."""
+        lengths = _lengths(source_ids) - 1
+        limits = tf.minimum(lengths + self.options.extra_length, tf.minimum(most, self.max_length))
+        return tf.where(lengths == 0, 0, limits)
+
+    def _weights(self) -> AbstractContextManager:
+        """Where the model reads its weights from: its own variables, or the float16 ones in its own precision."""
+        if not self._half:
+            return nullcontext()
+        pairs = zip(self.model.weights, self.weights, strict=True)
+        return keras.StatelessScope(state_mapping=[(own, tf.cast(held, own.dtype)) for own, held in pairs])
+
+
+PREFIX_SHAPE = "prefix must have one string for each text; give an empty one where none is wanted"
+PREFIX_LENGTH = "a prefix has as many tokens as its translation may have, or more; shorten it, or raise max_length"
+
+
+def option_tensors(options: DecodingOptions) -> dict[str, tf.Tensor]:
+    """The options as `translate_with_options` takes them."""
+    values = {name: getattr(options, name) for name in OPTION_TYPES}
+    values["max_length"] = options.max_length or 0
+    return {name: tf.constant(value, OPTION_TYPES[name], name=name) for name, value in values.items()}
+
+
+def _share_positions(model: Transformer) -> None:
+    """Makes constants of the sinusoids, one for all graphs, where each would else hold a copy of them."""
+    for stack in model.encoder, model.decoder:
+        if stack.position == "sinusoidal":
+            stack.position_encoding.table = tf.constant(stack.position_encoding.table)
+
+
+def _lengths(ids: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), axis=1)
+
+
+def _nothing_for_nothing(scores: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
+    """An empty text's first translation is sure to be empty."""
+    first = tf.range(tf.shape(scores)[1]) == 0
+    return tf.where((limits == 0)[:, None], tf.where(first, 0.0, -float("inf")), scores)

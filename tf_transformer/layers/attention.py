@@ -99,12 +99,12 @@ class MultiHeadAttention(keras.layers.Layer):
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
-        self._key_width = key_dim or d_model // num_heads
-        self._value_width = value_dim or d_model // num_heads
+        self.key_width = key_dim or d_model // num_heads
+        self.value_width = value_dim or d_model // num_heads
         dense = keras.layers.Dense
-        self.query = dense(num_heads * self._key_width, name="query", dtype=self.dtype_policy)
-        self.key = dense(num_heads * self._key_width, name="key", dtype=self.dtype_policy)
-        self.value = dense(num_heads * self._value_width, name="value", dtype=self.dtype_policy)
+        self.query = dense(num_heads * self.key_width, name="query", dtype=self.dtype_policy)
+        self.key = dense(num_heads * self.key_width, name="key", dtype=self.dtype_policy)
+        self.value = dense(num_heads * self.value_width, name="value", dtype=self.dtype_policy)
         # Its name is `output`; the attribute can't be, since Keras layers have one of that name.
         self.output_projection = dense(d_model, name="output", dtype=self.dtype_policy)
 
@@ -112,7 +112,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.query.build(query_shape)
         self.key.build(key_shape or value_shape)
         self.value.build(value_shape)
-        self.output_projection.build((*query_shape[:-1], self.num_heads * self._value_width))
+        self.output_projection.build((*query_shape[:-1], self.num_heads * self.value_width))
 
     def call(
         self,
@@ -136,28 +136,10 @@ class MultiHeadAttention(keras.layers.Layer):
             float (batch, query_len, d_model); with `return_attention_scores` a pair of it and the weights (batch,
             heads, query_len, key_len).
         """
-        keys, values = self.keys_and_values(value, key)
-        return self.attend(query, keys, values, attention_mask, return_attention_scores)
-
-    def keys_and_values(self, value: Any, key: Any | None = None) -> tuple[Any, Any]:
-        """What `attend` attends to, each (batch, heads, key_len, width): worked out once, a decoder can keep it."""
-        keys = self._split_heads(self.key(value if key is None else key), self._key_width)
-        values = self._split_heads(self.value(value), self._value_width)
-        return keys, values
-
-    def attend(
-        self,
-        query: Any,
-        keys: Any,
-        values: Any,
-        attention_mask: Any | None = None,
-        return_attention_scores: bool = False,
-    ) -> Any:
-        """Attends from `query` (batch, query_len, width) to what `keys_and_values` gave."""
         heads, weights = scaled_dot_product_attention(
-            self._split_heads(self.query(query), self._key_width),
-            keys,
-            values,
+            self._split_heads(self.query(query), self.key_width),
+            self._split_heads(self.key(value if key is None else key), self.key_width),
+            self._split_heads(self.value(value), self.value_width),
             attention_mask=None if attention_mask is None else _with_heads(attention_mask),
             return_attention_scores=True,
         )
@@ -170,7 +152,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _join_heads(self, x: Any) -> Any:
         batch, _, length, _ = ops.shape(x)
-        return ops.reshape(ops.transpose(x, (0, 2, 1, 3)), (batch, length, self.num_heads * self._value_width))
+        return ops.reshape(ops.transpose(x, (0, 2, 1, 3)), (batch, length, self.num_heads * self.value_width))
 
     def get_config(self) -> dict[str, Any]:
         return {

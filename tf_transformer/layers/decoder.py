@@ -1,8 +1,4 @@
-"""The decoder: masked self-attention, encoder-decoder attention, feed-forward (Vaswani et al., 2017, section 3.1).
-
-Decoding word by word goes through `start_cache` and `step`: the keys and values of earlier positions are kept in a
-cache that is passed in and returned, so that each step works out one position only.
-"""
+"""The decoder: masked self-attention, encoder-decoder attention, feed-forward (Vaswani et al., 2017, section 3.1)."""
 
 from __future__ import annotations
 
@@ -13,8 +9,6 @@ from keras import ops
 
 from tf_transformer.layers.masks import combine_masks, look_ahead_mask
 from tf_transformer.layers.stack import Stack, StackLayer
-
-Cache = dict[str, Any]
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -79,65 +73,12 @@ class DecoderLayer(StackLayer):
         y = self.self_attention_residual.enter(x)
         y, self_scores = self.self_attention(y, y, attention_mask=mask, return_attention_scores=True)
         x = self.self_attention_residual(x, y, training=training)
-        memory = self.cross_attention.keys_and_values(context)
-        x, cross_scores = self._after_self_attention(x, memory, context_mask, training)
-        return (x, self_scores, cross_scores) if return_attention_scores else x
-
-    def _after_self_attention(
-        self, x: Any, memory: tuple[Any, Any], context_mask: Any | None, training: bool | None
-    ) -> tuple[Any, Any]:
         y = self.cross_attention_residual.enter(x)
-        y, scores = self.cross_attention.attend(y, *memory, context_mask, return_attention_scores=True)
+        y, cross_scores = self.cross_attention(y, context, attention_mask=context_mask, return_attention_scores=True)
         x = self.cross_attention_residual(x, y, training=training)
         y = self.feed_forward(self.feed_forward_residual.enter(x))
-        return self.feed_forward_residual(x, y, training=training), scores
-
-    def start_cache(self, context: Any, max_length: Any) -> Cache:
-        """The cache before the first step.
-
-        Args:
-            context: the encoder's output, float (batch, source_len, width).
-            max_length: the most steps there will be.
-
-        Returns:
-            "keys" and "values" of self-attention, (batch, heads, max_length, width) and still zero; "context_keys" and
-            "context_values", (batch, heads, source_len, width), final.
-        """
-        context_keys, context_values = self.cross_attention.keys_and_values(context)
-        batch, heads, _, key_width = ops.shape(context_keys)
-        value_width = ops.shape(context_values)[-1]
-        return {
-            "keys": ops.zeros((batch, heads, max_length, key_width), context_keys.dtype),
-            "values": ops.zeros((batch, heads, max_length, value_width), context_values.dtype),
-            "context_keys": context_keys,
-            "context_values": context_values,
-        }
-
-    def step(self, x: Any, position: Any, cache: Cache, context_mask: Any | None) -> tuple[Any, Cache]:
-        """Works out one position.
-
-        Args:
-            x: float (batch, 1, d_model), what stands at `position`.
-            position: scalar int, from 0.
-            cache: as `start_cache` or the step before returned it.
-            context_mask: bool (batch, 1, source_len).
-
-        Returns:
-            float (batch, 1, d_model), equal to `call`'s output at that position; and the cache with this position's
-            keys and values in it.
-        """
-        slots = ops.arange(ops.shape(cache["keys"])[2])
-        here = ops.reshape(ops.equal(slots, position), (1, 1, -1, 1))
-        y = self.self_attention_residual.enter(x)
-        new_keys, new_values = self.self_attention.keys_and_values(y)
-        keys = ops.where(here, new_keys, cache["keys"])
-        values = ops.where(here, new_values, cache["values"])
-        seen = ops.reshape(slots <= position, (1, 1, -1))
-        y = self.self_attention.attend(y, keys, values, seen)
-        x = self.self_attention_residual(x, y, training=False)
-        memory = cache["context_keys"], cache["context_values"]
-        x, _ = self._after_self_attention(x, memory, context_mask, training=False)
-        return x, {**cache, "keys": keys, "values": values}
+        x = self.feed_forward_residual(x, y, training=training)
+        return (x, self_scores, cross_scores) if return_attention_scores else x
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -213,26 +154,3 @@ class Decoder(Stack):
             all_scores["cross"].append(cross_scores)
         x = self.finish(x)
         return (x, all_scores) if return_attention_scores else x
-
-    def start_cache(self, context: Any, max_length: Any) -> list[Cache]:
-        """Each layer's cache before the first step; see `DecoderLayer.start_cache`."""
-        return [layer.start_cache(context, max_length) for layer in self.layers]
-
-    def step(self, ids: Any, position: Any, cache: list[Cache], context_mask: Any | None) -> tuple[Any, list[Cache]]:
-        """Works out one position.
-
-        Args:
-            ids: int (batch,), the token at `position`.
-            position: scalar int, from 0.
-            cache: as `start_cache` or the step before returned it.
-            context_mask: bool (batch, 1, source_len).
-
-        Returns:
-            float (batch, 1, d_model), equal to `call`'s output at that position; and the new cache.
-        """
-        x = self.position_encoding(self.embedding(ops.expand_dims(ids, axis=1)), at=position)
-        new_cache = []
-        for layer, layer_cache in zip(self.layers, cache, strict=True):
-            x, layer_cache = layer.step(x, position, layer_cache, context_mask)
-            new_cache.append(layer_cache)
-        return self.finish(x), new_cache

@@ -127,14 +127,9 @@ class PositionEncoding(keras.layers.Layer):
             initializer = keras.initializers.RandomNormal(stddev=depth**-0.5)
             self.table = self.add_weight(shape=(self.max_length, depth), initializer=initializer, name="positions")
 
-    def call(self, x: Any, at: Any | None = None) -> Any:
-        """Adds the positions to `x`, float (batch, length, width).
-
-        With `at`, a scalar int, `x` (batch, 1, width) is one position alone.
-        """
+    def call(self, x: Any) -> Any:
+        """Adds the positions to `x`, float (batch, length, width)."""
         table = ops.convert_to_tensor(self.table, dtype=self.compute_dtype)
-        if at is not None:
-            return x + ops.take(table, at, axis=0)
         length = ops.shape(x)[1]
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(

@@ -18,9 +18,11 @@ class Tokenizer(tf.Module):
 
     Attributes:
         file_suffix: how the name of this tokenizer's file ends.
+        unknown_text: what an unknown token leaves in a text, and nothing else does.
     """
 
     file_suffix: str
+    unknown_text: str
 
     @property
     def vocab_size(self) -> int:
@@ -52,6 +54,47 @@ class Tokenizer(tf.Module):
         ids = tf.cast(ids, tf.int32)
         special = (ids == PAD_ID) | (ids == START_ID) | (ids == END_ID)
         return self._join(tf.ragged.boolean_mask(ids, ~special))
+
+    def detokenize_with(self, ids: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Joins ids into texts, with a word in the place of each unknown token.
+
+        Args:
+            ids: shape (batch, length), padded, dtype int32.
+            words: what stands for the token at the same place if it is unknown, shape (batch, length), dtype string.
+
+        Returns:
+            UTF-8 strings, shape (batch,), dtype string.
+        """
+        parts = tf.strings.split(self.detokenize(ids), self.unknown_text.strip())
+        words = tf.ragged.boolean_mask(words, ids == UNKNOWN_ID)
+        # One part more than words: nothing stands before the first.
+        words = tf.concat([tf.fill([tf.shape(ids)[0], 1], ""), words], axis=1)
+        joined = parts.with_flat_values(tf.strings.join([words.flat_values, parts.flat_values]))
+        text = tf.strings.reduce_join(joined, axis=1)
+        return tf.strings.strip(tf.strings.regex_replace(text, " +", " "))
+
+    def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Tells the words of texts, and which of them each token is of.
+
+        Args:
+            texts: UTF-8 strings, shape (batch,), dtype string.
+
+        Returns:
+            Words, shape (batch, None), dtype string; and for each token that `tokenize` gives its word's place, shape
+            (batch, length), dtype int32, padded with 0.
+        """
+        raise NotImplementedError
+
+    def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
+        """Names the pieces that ids stand for, as `pieces` does, in a graph.
+
+        Args:
+            ids: any shape, dtype int32; padding's name is the empty string.
+
+        Returns:
+            Strings of the same shape.
+        """
+        raise NotImplementedError
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Does `detokenize`'s work, once PAD, START and END are gone."""

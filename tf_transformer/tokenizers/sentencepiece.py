@@ -11,6 +11,9 @@ from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
 
+# SentencePiece takes these for blanks.
+_BLANKS = r"[\s\p{Z}\p{Cc}]+"
+
 
 class SentencePieceTokenizer(Tokenizer):
     """Splits text with a SentencePiece model.
@@ -35,6 +38,7 @@ class SentencePieceTokenizer(Tokenizer):
     """
 
     file_suffix = ".model"
+    unknown_text = " ⁇ "
 
     def __init__(self, model: bytes) -> None:
         super().__init__()
@@ -66,6 +70,18 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         return self._op.detokenize(ids)
+
+    def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        words = tf.strings.split(tf.strings.regex_replace(texts, _BLANKS, " "))
+        # A word's first piece begins with SentencePiece's mark of a blank.
+        begins = tf.strings.regex_full_match(self.piece_texts(self.tokenize(texts).to_tensor()), "(?s)▁.*")
+        places = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
+        # Where the normal form of a character holds a blank, there are more beginnings than words.
+        most = tf.cast(words.row_lengths(), tf.int32) - 1
+        return words, tf.clip_by_value(places, 0, tf.maximum(most, 0)[:, None])
+
+    def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.where(ids == PAD_ID, "", self._op.id_to_string(ids))
 
     def pieces(self, ids: list[int]) -> list[str]:
         return [self._processor.id_to_piece(int(i)) for i in ids]

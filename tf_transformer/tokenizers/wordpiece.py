@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_text as text
 
 from tf_transformer.errors import UserError
-from tf_transformer.tokenizers.base import UNKNOWN_ID, Tokenizer
+from tf_transformer.tokenizers.base import PAD_ID, UNKNOWN_ID, Tokenizer
 
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[START]", "[END]")
 
@@ -64,6 +64,7 @@ class WordPieceTokenizer(Tokenizer):
     """
 
     file_suffix = ".txt"
+    unknown_text = SPECIAL_PIECES[UNKNOWN_ID]
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
@@ -92,6 +93,17 @@ class WordPieceTokenizer(Tokenizer):
         # Not the op's own detokenize: an id outside the vocabulary ends the process there; here it raises.
         pieces = tf.strings.reduce_join(tf.gather(self._vocabulary, ids), axis=-1, separator=" ")
         return tf.strings.regex_replace(pieces, "(^| )##", "")
+
+    def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        words = split_words(texts)
+        lengths = self._op.tokenize(words).row_lengths(axis=2)
+        places = tf.ragged.range(words.row_lengths())
+        repeated = tf.repeat(places.flat_values, lengths.flat_values)
+        of_tokens = tf.RaggedTensor.from_row_lengths(repeated, tf.reduce_sum(lengths, axis=1))
+        return words, tf.cast(of_tokens.to_tensor(), tf.int32)
+
+    def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.where(ids == PAD_ID, "", tf.gather(self._vocabulary, ids))
 
     def pieces(self, ids: list[int]) -> list[str]:
         return [piece.decode() for piece in tf.gather(self._vocabulary, tf.constant(ids, tf.int32)).numpy()]

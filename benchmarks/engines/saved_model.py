@@ -1,0 +1,24 @@
+"""This package's SavedModel, loaded without the package: text in, text out."""
+
+from __future__ import annotations
+
+from worker import Options, Translate, serve
+
+
+def load(options: Options) -> Translate:
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  its ops are in the graph
+
+    tf.config.threading.set_intra_op_parallelism_threads(options["threads"] // options["streams"])
+    tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
+    loaded = tf.saved_model.load(options["model"])
+
+    def translate(batch: list[str]) -> list[str]:
+        output = loaded.signatures["translate"](text=tf.constant(batch))
+        return [text.decode() for text in output["translation"].numpy()]
+
+    return translate
+
+
+if __name__ == "__main__":
+    serve(load, ["tensorflow", "tensorflow-text"])

@@ -1,0 +1,65 @@
+"""One trained model in every engine's form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tf_transformer.model import Transformer
+from tf_transformer.tokenizers import TokenizerPair
+from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+
+# As in the paper: a translation may have so many tokens more than its source.
+EXTRA_LENGTH = 50
+
+
+def export_saved_model(
+    model: Transformer, tokenizers: TokenizerPair, folder: Path, beam_size: int, alpha: float
+) -> None:
+    """Writes this package's own SavedModel; its beam size is fixed here."""
+    from tf_transformer.decoding.options import DecodingOptions
+    from tf_transformer.export import Translator, export_saved_model
+
+    options = DecodingOptions(beam_size=beam_size, alpha=alpha, extra_length=EXTRA_LENGTH)
+    export_saved_model(Translator(model, tokenizers, options), folder)
+
+
+def write_plain_weights(model: Transformer, tokenizers: TokenizerPair, folder: Path) -> dict[str, Any]:
+    """Writes weights and vocabulary as an engine with another Python reads them.
+
+    Returns:
+        The engines' options: where the two files are, the model's sizes, and its special tokens.
+
+    Raises:
+        SystemExit: a model that the peers have no form for.
+    """
+    if model.share_embeddings != "all" or model.norm_first or model.key_dim or model.value_dim:
+        raise SystemExit(
+            "only a post-norm model with heads of the usual width and share_embeddings: all can be carried over to "
+            "OpenNMT-tf and Marian; leave these two out with --engines"
+        )
+    weights = {weight.path.split("/", 1)[1]: weight.numpy() for weight in model.weights}
+    weights["positions"] = np.asarray(model.encoder.position_encoding.table)
+    np.savez(folder / "weights.npz", **weights)
+    pieces = tokenizers.source.pieces(list(range(tokenizers.source.vocab_size)))
+    (folder / "vocabulary.json").write_text(json.dumps(pieces), encoding="utf-8")
+    special = {"pad": PAD_ID, "unknown": UNKNOWN_ID, "start": START_ID, "end": END_ID}
+    return {
+        "weights": str(folder / "weights.npz"),
+        "vocabulary": str(folder / "vocabulary.json"),
+        "opennmt_vocabulary": str(folder / "opennmt.vocabulary"),
+        "special_ids": special,
+        "special_pieces": {name: pieces[i] for name, i in special.items()},
+        "sizes": {
+            "num_layers": model.num_layers,
+            "d_model": model.d_model,
+            "num_heads": model.num_heads,
+            "dff": model.dff,
+            "vocab_size": len(pieces),
+            "max_length": model.max_length,
+            "epsilon": model.encoder.layers[0].feed_forward_residual.norm.epsilon,
+        },
+    }

@@ -1,0 +1,67 @@
+"""The driver's side of an engine's process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ENGINES = Path(__file__).parent / "engines"
+
+
+class EngineProcess:
+    """An engine in a process of its own, which answers each line of JSON with one.
+
+    Args:
+        python: the Python that has the engine.
+        script: the engine's file in `engines/`.
+        options: what the engine reads first.
+        log: where its standard error goes.
+    """
+
+    def __init__(self, python: str, script: str, options: dict[str, Any], log: Path) -> None:
+        self.script = script
+        self.log = log
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [python, str(ENGINES / script)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                encoding="utf-8",
+                # Libraries that read it do so when they are loaded.
+                env={
+                    **os.environ,
+                    "OMP_NUM_THREADS": str(options["threads"] // options["streams"]),
+                    "TF_ENABLE_ONEDNN_OPTS": str(options["onednn"]),
+                    "CUDA_VISIBLE_DEVICES": "",
+                },
+            )
+        self.hello = self.ask(options)
+
+    def send(self, request: Any) -> None:
+        """Writes a request that has no answer."""
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+
+    def ask(self, request: Any) -> dict[str, Any]:
+        """Writes a request and waits for its answer.
+
+        Raises:
+            SystemExit: the engine has ended without one.
+        """
+        with contextlib.suppress(BrokenPipeError):  # its log says why
+            self.send(request)
+        answer = self._process.stdout.readline()
+        if not answer:
+            last = "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
+            raise SystemExit(f"{self.script} has failed; the end of its log:\n{last}")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait()

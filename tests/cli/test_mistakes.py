@@ -1,0 +1,88 @@
+LONG_NAME = "x" * 300
+
+# What was typed ({} is the folder of mistakes), and what the one line must tell.
+MISTAKES = {
+    "translate: a file that is not there": (
+        ["translate", "{}/versions/3", "{}/none.en"],
+        ["{}/none.en", "No such file"],
+    ),
+    "translate: a folder for a file": (["translate", "{}/versions/3", "{}"], ["{}: ", "Is a directory"]),
+    "translate: an unreadable file": (["translate", "{}/versions/3", LONG_NAME], [LONG_NAME, "File name too long"]),
+    "translate: not UTF-8": (["translate", "{}/versions/3", "{}/latin.de"], ["{}/latin.de, line 3", "UTF-8"]),
+    "translate: too long": (["translate", "{}/versions/3", "{}/long.en"], ["{}/long.en, line 2", "--cut"]),
+    "translate: no model": (["translate", "{}/none", "{}/pairs.en"], ["{}/none", "no such folder"]),
+    "translate: a folder that is no model": (
+        ["translate", "{}", "{}/pairs.en"],
+        ["{}: neither a run nor a SavedModel"],
+    ),
+    "translate: a folder of versions": (["translate", "{}/versions", "{}/pairs.en"], ["such as {}/versions/3"]),
+    "translate: no checkpoint": (["translate", "{}/unfinished"], ["{}/unfinished/checkpoints", "no checkpoint"]),
+    "translate: an unreadable model": (["translate", LONG_NAME], [LONG_NAME, "File name too long"]),
+    "evaluate: a file that is not there": (
+        score("{}/run", "{}/none.en", "{}/pairs.de"),
+        ["{}/none.en does not exist", "give the path"],
+    ),
+    "evaluate: a folder for a file": (score("{}/run", "{}/pairs.en", "{}"), ["{} is no regular file"]),
+    "evaluate: an unreadable file": (score("{}/run", LONG_NAME, "{}/pairs.de"), [LONG_NAME, "File name too long"]),
+    "evaluate: unequal lengths": (
+        score("{}/run", "{}/pairs.en", "{}/short.de"),
+        ["{}/pairs.en has 24 lines", "{}/short.de has 5", "make them equal"],
+    ),
+    "evaluate: not UTF-8": (score("{}/run", "{}/pairs.en", "{}/latin.de"), ["{}/latin.de, line 3", "UTF-8", "0xfc"]),
+    "evaluate: empty": (score("{}/run", "{}/empty.txt", "{}/empty.txt"), ["no sentence pairs in {}/empty.txt"]),
+    "evaluate: no model": (score("{}/none", "{}/pairs.en", "{}/pairs.de"), ["{}/none: neither a run nor a SavedModel"]),
+    "evaluate: no checkpoint": (score("{}/unfinished", "{}/pairs.en", "{}/pairs.de"), ["no checkpoint yet"]),
+    "train: a recipe that is not there": (["train", "{}/none.yaml"], ["{}/none.yaml", "no such recipe"]),
+    "train: a folder for a recipe": (["train", "{}"], ["{}: ", "Is a directory"]),
+    "train: a wrong type": (
+        ["train", "{}/wrong_type.yaml"],
+        ["{}/wrong_type.yaml: training.steps is many", "must be a whole number"],
+    ),
+    "train: an unknown key": (
+        ["train", "{}/unknown_key.yaml"],
+        ["warm_up_steps", "did you mean training.warmup_steps?"],
+    ),
+    "train: heads that do not divide": (["train", "{}/heads.yaml"], ["model.num_heads is 5", "must divide d_model"]),
+    "train: a wrong setting": (
+        train_on("training.steps=-1"),
+        ["--set training.steps=-1", "greater than or equal to 1"],
+    ),
+    "train: not a setting": (train_on("steps"), ["--set steps", "key=value"]),
+    "train: no corpus": (train_on("data.test=[pairs.en, none.de]"), ["{}/none.de does not exist"]),
+    "train: unequal lengths": (train_on("data.train=[short.de, pairs.en]"), ["has 5 lines", "has 24"]),
+    "train: unequal lengths in the test set": (train_on("data.test=[short.de, pairs.en]"), ["has 5 lines", "has 24"]),
+    "train: not UTF-8": (train_on("data.train=[pairs.en, latin.de]"), ["{}/latin.de, line 3", "invalid_utf8"]),
+    "train: an empty corpus": (train_on("data.train=[empty.txt, empty.txt]"), ["no sentence pairs in {}/empty.txt"]),
+    "train: too large a vocabulary": (train_on("tokenizer.vocab_size=5000"), ["5000 is larger than", "or fewer"]),
+    "train: too small a vocabulary": (train_on("tokenizer.vocab_size=100"), ["100 is too small", "or more"]),
+    "train: nothing short enough": (
+        train_on("data.max_length=2"),
+        ["data.train: no pair is left", "24 too long", "raise data.max_length"],
+    ),
+    "train: into another run": ([*train_on(), "--run-dir", "{}/run"], ["{}/run: holds another run", "--run-dir"]),
+    "train: into a folder of files": ([*train_on(), "--run-dir", "{}"], ["{}: is not empty", "--run-dir"]),
+    "train: under a file": ([*train_on(), "--run-dir", "{}/empty.txt/new"], ["{}/empty.txt is no folder to write to"]),
+    "export: no run": (["export", "{}/none", "{}/out"], ["{}/none: no run here"]),
+    "export: no checkpoint": (["export", "{}/unfinished", "{}/out"], ["no checkpoint yet"]),
+    "export: a version that is there": (
+        ["export", "{}/run", "{}/versions/3"],
+        ["{}/versions/3: this version is there"],
+    ),
+    "export: onto a file": (["export", "{}/run", "{}/pairs.en"], ["{}/pairs.en: a file"]),
+    "export: under a file": (["export", "{}/run", "{}/pairs.en/out"], ["{}/pairs.en/out/1", "Not a directory"]),
+    "export: an impossible name": (["export", "{}/run", LONG_NAME], [LONG_NAME, "File name too long"]),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line_and_status_2_and_harms_nothing(command, mistakes, name):
+    words, told = MISTAKES[name]
+    before = contents(mistakes)
+    outcome = command(*(str(word).replace("{}", str(mistakes)) for word in words), stdin=b"A man.\n")
+    assert outcome.status == 2
+    message, *more = outcome.err.removesuffix("\n").split("\n")
+    assert more == []
+    assert message.startswith("tf-transformer: ")
+    for text in told:
+        assert text.replace("{}", str(mistakes)) in message
+    assert contents(mistakes) == before

@@ -1,0 +1,76 @@
+# Processes of their own
+
+
+def test_standard_error_holds_the_mistake_alone(mistakes):
+    """No notice of TensorFlow's, neither from loading it nor from using it."""
+    process = subprocess.run(
+        [COMMAND, "translate", mistakes / "versions" / "3"],
+        input=b"A man sees a house.\n\n" + b"house " * 2 * MAX_LENGTH,
+        capture_output=True,
+        timeout=300,
+    )
+    assert process.returncode == 2
+    assert process.stdout.decode() == "Ein Mann sieht ein Haus.\n\n"
+    assert process.stderr.decode().startswith("tf-transformer: standard input, line 3: more tokens than")
+    assert process.stderr.count(b"\n") == 1
+
+
+def test_training_stopped_by_a_mistake_is_quiet_too(mistakes):
+    words = [str(word).replace("{}", str(mistakes)) for word in train_on("tokenizer.vocab_size=5000")]
+    process = subprocess.run([COMMAND, *words], capture_output=True, timeout=300)
+    assert (process.returncode, process.stdout) == (2, b"")
+    assert process.stderr.startswith(b"tf-transformer: vocab_size 5000 is larger than")
+    assert process.stderr.count(b"\n") == 1
+
+
+def test_a_reader_who_goes_is_no_reason_to_complain(saved_model, tmp_path):
+    file = tmp_path / "sources.txt"
+    file.write_text("A man sees a house.\n" * 20_000)
+    words = [COMMAND, "translate", saved_model, file, "--batch-size", "1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"Ein Mann sieht ein Haus.\n"
+        process.stdout.close()
+        assert process.wait(timeout=60) != 0  # long before the 20,000th line
+        assert process.stderr.read() == b""
+
+
+def test_a_reader_who_never_came_is_no_reason_to_complain():
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        process = subprocess.run([COMMAND, "presets", "--json"], stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(writing)
+    assert process.returncode != 0
+    assert process.stderr == b""
+
+
+def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
+    write_pairs(tmp_path)
+    replaced = settings(
+        tmp_path, training__steps=1_000_000, training__validate_every=5, training__distribution="mirrored"
+    )
+    words = [COMMAND, "train", RECIPE, "--run-dir", tmp_path / "run"]
+    words += [word for setting in replaced for word in ("--set", setting)]
+    checkpoints = tmp_path / "run" / "checkpoints"
+    # Where the tests themselves run in the background, a shell has turned Ctrl-C off for them and their children.
+    turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **turned_on) as process:
+        give_up = time.monotonic() + 300
+        while not (checkpoints / "best.keras").exists():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < give_up
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    # Its own last step is saved, beyond the last validation, and is all that a translation needs.
+    told = err.rpartition("interrupted; saved ")[2].strip()
+    saved = Path(told)
+    assert saved in checkpoints.iterdir()
+    for other in set(checkpoints.iterdir()) - {saved}:
+        other.unlink()
+    outcome = command("translate", tmp_path / "run", stdin=b"A man sees a house.\n\n")
+    assert outcome.status == 0
+    assert len(outcome.lines) == 2

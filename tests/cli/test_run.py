@@ -1,0 +1,70 @@
+# Train, evaluate, export
+
+
+def test_train(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_pairs(tmp_path)
+    replaced = settings(".", name="short", training__steps=3, training__validate_every=2, evaluation__extra_length=0)
+    outcome = command("train", RECIPE, *(word for setting in replaced for word in ("--set", setting)), "--json")
+    assert outcome.status == 0
+    run = tmp_path / "runs" / "short"
+    assert json.loads(outcome.out) == json.loads((run / "scores.json").read_text(encoding="utf-8"))
+    assert yaml.safe_load((run / "recipe.yaml").read_text())["training"]["steps"] == 3
+    assert (run / "checkpoints" / "step-00000003.keras").is_file()
+    assert "24 of 24 pairs kept" in outcome.err
+    assert str(Path("runs") / "short") in outcome.err
+
+
+@pytest.fixture
+def almost_right(tmp_path):
+    """Source and reference files of which a model that knows `PAIRS` gets some words wrong."""
+    other_words = [(source, target.replace("liebt", "mag").replace("Haus", "haus")) for source, target in PAIRS]
+    return write_pairs(tmp_path, other_words)
+
+
+def test_evaluate_scores_what_translate_says(command, saved_model, almost_right):
+    source, reference = almost_right
+    hypotheses = command("translate", saved_model, source).lines
+    references = reference.read_text(encoding="utf-8").splitlines()
+    options = ("--source", source, "--reference", reference, "--lowercase", "--batch-size", 5)
+    outcome = command("evaluate", saved_model, *options, "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    scores = json.loads(outcome.out)
+
+    cased = sacrebleu.corpus_bleu(hypotheses, [references]).score
+    lowercased = sacrebleu.corpus_bleu(hypotheses, [references], lowercase=True).score
+    assert scores["bleu"] == pytest.approx(cased)
+    assert scores["lowercased"]["bleu"] == pytest.approx(lowercased)
+    assert 20 < cased < lowercased < 100
+    assert scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [references]).score)
+    assert scores["sentences"] == len(PAIRS)
+
+
+def test_evaluate_of_a_run_is_kept_in_it(command, run, almost_right, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    # Batches for training may be too small for the longest text the model takes; scoring must not mind.
+    recipe = yaml.safe_load((copy / "recipe.yaml").read_text())
+    recipe["data"].update(max_length=MAX_LENGTH // 2, batch_tokens=MAX_LENGTH // 2)
+    (copy / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    before = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
+    source, reference = almost_right
+    outcome = command("evaluate", copy, "--source", source, "--reference", reference)
+    assert (outcome.status, outcome.err) == (0, "")
+    scores = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
+    shown = outcome.out.decode()
+    assert f"BLEU {scores['bleu']:.2f}   {scores['signature']}\n" in shown
+    assert f"chrF {scores['chrf']:.2f}   {scores['chrf_signature']}\n" in shown
+    assert f"perplexity {scores['perplexity']:.3f} a token\n" in shown
+    assert scores["earlier"] == [{key: value for key, value in before.items() if key != "earlier"}]
+    assert (scores["source"], scores["reference"]) == (str(source), str(reference))
+    assert scores["bleu"] < before["bleu"]
+    assert scores["perplexity"] > before["perplexity"]
+
+
+def test_export(command, run, tmp_path):
+    (tmp_path / "tiny" / "7").mkdir(parents=True)
+    outcome = command("export", run.path, tmp_path / "tiny")
+    assert (outcome.status, outcome.lines) == (0, [str(tmp_path / "tiny" / "8")])
+    assert sorted(os.listdir(tmp_path / "tiny")) == ["7", "8"]
+    assert (tmp_path / "tiny" / "8" / "saved_model.pb").is_file()

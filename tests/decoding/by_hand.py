@@ -1,0 +1,147 @@
+"""The searches in plain Python, one row and one hypothesis at a time, and a stand-in for a model to search with.
+
+Rows, lists and floats are all there is here: no batch, no cache, no padding, nothing of the package.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+PAD, UNKNOWN, START, END = range(4)
+ROWS, LONGEST, VOCABULARY, STATES = 90, 11, 7, 97
+
+
+def log_softmax(logits):
+    logits = np.asarray(logits, "float64")
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+def make_table():
+    """Logits of the next token in each state of each row. Rows are flat or sharp, and close early or late.
+
+    Padding is often the likeliest token, to tempt the search.
+    """
+    table = np.random.default_rng(0).standard_normal((ROWS, STATES, VOCABULARY))
+    row = np.arange(ROWS)
+    table[..., PAD] += 0.5
+    table *= np.array([0.5, 1.5, 3.0])[row % 3][:, None, None]
+    table[..., END] += np.array([-2.0, 0.0, 1.5])[row // 3 % 3][:, None]
+    return table.astype("float32")
+
+
+TABLE = make_table()
+LOG_PROBABILITIES = log_softmax(TABLE)
+# All tokens so far, the start token first, make the state: each by its own factor at each position.
+FACTORS = np.random.default_rng(1).integers(1, STATES, LONGEST + 4).astype("int32")
+
+
+def of_row(row):
+    """The log-probabilities of the next token in a row of the table, as a function of the tokens so far."""
+
+    def next_log_probabilities(tokens):
+        state = sum(factor * token for factor, token in zip(FACTORS.tolist(), [START, *tokens], strict=False))
+        return LOG_PROBABILITIES[row, state % STATES].tolist()
+
+    return next_log_probabilities
+
+
+class TableModel:
+    """The table as a model. Which row each one is, and all tokens it was ever given, travel in its cache.
+
+    A hypothesis's state is worked out from the tokens that its history picks, so that a wrong one shows.
+    """
+
+    def start_cache(self, rows, beams=1):
+        rows = tf.convert_to_tensor(rows, "int32")
+        unknown_zero = tf.size(tf.where(rows < 0))  # a loop's tensors may not grow from a length that is known
+        return {"row": rows, "tokens": tf.zeros((tf.size(rows), unknown_zero, beams), "int32")}
+
+    def step(self, ids, position, cache, history):
+        beams, length = tf.shape(history)[1], tf.shape(history)[2]
+        tokens = tf.concat([cache["tokens"], tf.reshape(ids, (-1, 1, beams))], axis=1)
+        tf.debugging.assert_equal(tf.shape(history), [tf.size(cache["row"]), beams, position + 1, beams])
+        tf.debugging.assert_equal(tf.shape(tokens)[1], length)
+        tf.debugging.assert_equal(tf.reduce_sum(tf.cast(history, "int32"), axis=-1), 1, "one entry at each position")
+        path = tf.reduce_sum(tf.where(history, tokens[:, None], 0), axis=-1)
+        tf.debugging.assert_equal(path[:, :, -1], tokens[:, -1], "its own entry at this position")
+        states = tf.reduce_sum(path * tf.constant(FACTORS)[:length], axis=-1) % STATES
+        logits = tf.gather(tf.gather(tf.constant(TABLE), cache["row"]), states, batch_dims=1)
+        return tf.reshape(logits, (-1, VOCABULARY)), {"row": cache["row"], "tokens": tokens}
+
+
+def whole_passes(model):
+    """What a Transformer makes of one sentence and its translation so far, with no padding, no cache and no batch."""
+    ids = tf.TensorSpec((None,), tf.int32)
+    logits = tf.function(lambda source, target: model((source[None], target[None]))[0, -1], input_signature=(ids, ids))
+    return lambda source, tokens: log_softmax(logits(source, [START, *tokens])).tolist()
+
+
+def allowed(position, size, min_length, prefix):
+    """The tokens that may stand at a position."""
+    if position < len(prefix):
+        return [prefix[position]]
+    return [token for token in range(1, size) if token != END or position + 1 >= min_length]
+
+
+def greedy(next_log_probabilities, limit, min_length=1, prefix=()):
+    """The tokens of one row and their log-probability."""
+    tokens, total = [], 0.0
+    while len(tokens) < limit and END not in tokens:
+        log_probabilities = next_log_probabilities(tokens)
+        choices = allowed(len(tokens), len(log_probabilities), min_length, prefix)
+        best = max(choices, key=log_probabilities.__getitem__)
+        tokens = [*tokens, best]
+        total += log_probabilities[best]
+    return tokens, total
+
+
+def penalty(length, alpha):
+    return ((5 + length) / 6) ** alpha
+
+
+@dataclass
+class Found:
+    """A row's hypotheses, (score, tokens) with the best first, and after how many steps nothing could change them."""
+
+    hypotheses: list
+    steps: int
+
+
+def beam(next_log_probabilities, limit, beam_size, alpha, wanted, min_length=1, prefix=()):
+    """Beam search that always goes on to the limit."""
+    live, closed, steps = [(0.0, [])] if limit else [], [], 0
+    settled = not limit
+    for length in range(1, limit + 1):
+        steps += not settled
+        continuations = []
+        for total, tokens in live:
+            log_probabilities = next_log_probabilities(tokens)
+            for token in allowed(length - 1, len(log_probabilities), min_length, prefix):
+                continuations.append((total + log_probabilities[token], [*tokens, token]))
+        kept = sorted(continuations, reverse=True)[:beam_size]
+        closed += [(total / penalty(length, alpha), tokens) for total, tokens in kept if tokens[-1] == END]
+        live = [(total, tokens) for total, tokens in kept if tokens[-1] != END]
+        closed.sort(reverse=True)
+        # The best that any could become: closed at the limit by certain tokens, where the penalty helps it most.
+        hope = max((total / penalty(limit, alpha) for total, _ in live), default=-math.inf)
+        settled = settled or (closed[wanted - 1][0] if len(closed) >= wanted else -math.inf) >= hope
+    cut = [(total / penalty(limit, alpha), tokens) for total, tokens in live]
+    return Found((closed + cut)[:wanted], steps)
+
+
+def padded(rows, width):
+    """Lists of tokens as one array, with padding behind them."""
+    ids = np.zeros((len(rows), width), "int32")
+    for row, tokens in zip(ids, rows, strict=True):
+        row[: len(tokens)] = tokens
+    return ids
+
+
+def tokens_of(ids):
+    """A row of ids as a list, its padding gone: there may be none but at the end."""
+    tokens = [token for token in ids.tolist() if token != PAD]
+    assert ids.tolist() == tokens + [PAD] * (len(ids) - len(tokens))
+    return tokens

@@ -1,0 +1,225 @@
+"""The Transformer's steps against its whole passes, and against the NumPy reference."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import reference
+from tests.decoding import by_hand
+from tf_transformer import Transformer
+from tf_transformer.decoding import Stepper
+
+# Unequal lengths; 0 is padding. The target starts with the start token.
+SOURCE = np.array([[5, 9, 14, 22, 7, 3], [8, 17, 3, 0, 0, 0], [3, 0, 0, 0, 0, 0]], "int32")
+TARGET = np.array([[2, 6, 11, 4, 18, 9], [2, 19, 4, 4, 21, 3], [2, 13, 1, 22, 5, 8]], "int32")
+
+
+def small(**changes):
+    """A small model with random weights."""
+    sizes = {"num_layers": 2, "d_model": 32, "num_heads": 4, "dff": 48, "max_length": 12}
+    model = Transformer(**sizes, input_vocab_size=23, target_vocab_size=23, **changes)
+    model.build(((None, None), (None, None)))
+    return reference.randomise(model)
+
+
+# Every combination of these three, with the heads' own widths, which are unequal, in every other one.
+OPTIONS = [
+    {
+        "norm_first": norm_first,
+        "position": position,
+        "share_embeddings": share,
+        **({"key_dim": 5, "value_dim": 7} if (norm_first + (position == "learned") + (share == "target")) % 2 else {}),
+    }
+    for norm_first in (False, True)
+    for position in ("sinusoidal", "learned")
+    for share in ("all", "target", "none")
+]
+
+
+@pytest.fixture(scope="module", params=OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
+def any_model(request):
+    return small(**request.param)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small(key_dim=5, value_dim=7)
+
+
+def one_beam(position):
+    """The history of a hypothesis that has no others beside it."""
+    return np.ones((1, 1, position + 1, 1), bool)
+
+
+def step_by_step(model, source, target):
+    """The logits of all positions, (batch, target_len, vocabulary), worked out one after the other."""
+    stepper = Stepper(model)
+    cache = stepper.start_cache(source)
+    logits = []
+    for position in range(target.shape[1]):
+        step, cache = stepper.step(target[:, position], position, cache, one_beam(position))
+        logits.append(step)
+    return tf.stack(logits, axis=1)
+
+
+def test_steps_equal_the_whole_and_the_reference(any_model):
+    got = step_by_step(any_model, SOURCE, TARGET)
+    assert got.dtype == "float32"
+    np.testing.assert_allclose(got, any_model((SOURCE, TARGET)), rtol=0, atol=1e-5)
+    expected, _ = reference.transformer(
+        reference.weights_of(any_model),
+        SOURCE,
+        TARGET,
+        num_layers=2,
+        num_heads=4,
+        norm_first=any_model.norm_first,
+        position=any_model.position,
+        share_embeddings=any_model.share_embeddings,
+    )
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
+
+
+class Beams:
+    """Hypotheses that come and go: each step's go on from any of the step before, in any order, and from some twice.
+
+    Keeps what each of them is: its own tokens so far, and which of the cache's entries they left.
+    """
+
+    def __init__(self, batch, beams, seed):
+        self.random = np.random.default_rng(seed)
+        self.tokens = np.full((batch, beams, 1), 2)
+        self.entries = np.arange(beams)[None, :, None].repeat(batch, axis=0)
+
+    @property
+    def history(self):
+        batch, beams, length = self.entries.shape
+        return self.entries[..., None] == np.arange(beams)
+
+    def go_on(self):
+        batch, beams, _ = self.tokens.shape
+        parents = self.random.integers(0, beams, (batch, beams, 1))
+        new = self.random.integers(1, 23, (batch, beams, 1))
+        self.tokens = np.concatenate([np.take_along_axis(self.tokens, parents, axis=1), new], axis=2)
+        own = np.arange(beams)[None, :, None].repeat(batch, axis=0)
+        self.entries = np.concatenate([np.take_along_axis(self.entries, parents, axis=1), own], axis=2)
+
+
+def test_each_hypothesis_s_steps_equal_the_whole_of_its_own_tokens(any_model):
+    steps, beams = 7, 3
+    stepper = Stepper(any_model)
+    cache = stepper.start_cache(SOURCE, beams)
+    hypotheses = Beams(len(SOURCE), beams, seed=0)
+    got, targets = [], []
+    for position in range(steps):
+        ids = hypotheses.tokens[:, :, -1].reshape(-1)
+        logits, cache = stepper.step(ids, position, cache, hypotheses.history)
+        got.append(logits)
+        targets.append(by_hand.padded(hypotheses.tokens.reshape(-1, position + 1), steps))
+        hypotheses.go_on()
+    whole = any_model((np.tile(SOURCE.repeat(beams, axis=0), (steps, 1)), np.concatenate(targets))).numpy()
+    whole = whole.reshape(steps, len(SOURCE) * beams, steps, 23)
+    for position in range(steps):
+        np.testing.assert_allclose(got[position], whole[position, :, position], rtol=0, atol=1e-5)
+
+
+def test_what_a_cache_holds(model):
+    """And that the first axis of all of it is the sentences', so that rows can leave, or go on in another order."""
+    stepper = Stepper(model)
+    cache = stepper.start_cache(SOURCE, beams=2)
+    history = np.eye(2, dtype=bool)[None, :, None].repeat(3, axis=0)
+    first, after = stepper.step(np.full(6, 2), 0, cache, history)
+    for layer, grown in zip(cache["layers"], after["layers"], strict=True):
+        assert (layer["keys"].shape, layer["values"].shape) == ((3, 4, 0, 2, 5), (3, 4, 0, 2, 7))
+        assert (grown["keys"].shape, grown["values"].shape) == ((3, 4, 1, 2, 5), (3, 4, 1, 2, 7))
+        assert (layer["context_keys"].shape, layer["context_values"].shape) == ((3, 4, 6, 5), (3, 4, 6, 7))
+        assert grown["context_keys"] is layer["context_keys"]
+    assert all(len(tensor) == 3 for tensor in keras.tree.flatten(after))
+
+    order = np.array([2, 0, 0, 1])
+    after = keras.tree.map_structure(lambda x: keras.ops.take(x, order, axis=0), after)
+    tokens = np.array([[4, 5], [6, 7], [8, 9], [10, 11]])
+    history = np.concatenate([history[order], history[order]], axis=2)
+    logits, _ = stepper.step(tokens.reshape(-1), 1, after, history)
+    targets = np.stack([np.full(8, 2), tokens.reshape(-1)], axis=1)
+    whole = model((SOURCE[order].repeat(2, axis=0), targets))
+    np.testing.assert_allclose(logits, whole[:, -1], rtol=0, atol=1e-5)
+    # A step leaves the cache that it was given alone.
+    np.testing.assert_array_equal(stepper.step(np.full(6, 2), 0, cache, np.eye(2, dtype=bool)[None, :, None])[0], first)
+
+
+SHAPES = {
+    "dynamic": ((None, None), (None, None, None), (None, None, None, None, None)),
+    "static": ((3, 6), (6, 3, 4), (6, 3, 4, 6, 4)),
+}
+
+
+@pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
+def test_steps_in_a_compiled_loop_equal_the_whole(model, shapes):
+    """Unless all axes are known beforehand, none is; nor is the position."""
+    source_shape, ids_shape, histories_shape = shapes
+    signature = (
+        tf.TensorSpec(source_shape, "int32"),
+        tf.TensorSpec(ids_shape, "int32"),
+        tf.TensorSpec(histories_shape, "bool"),
+    )
+
+    @tf.function(autograph=False, input_signature=signature)
+    def all_steps(source, ids, histories):
+        stepper = Stepper(model)
+        count = tf.shape(ids)[0]
+        # A static number of beams comes with static shapes.
+        beams = ids.shape[2] or tf.shape(ids)[2]
+
+        def one_step(position, cache, logits):
+            history = histories[position][:, :, : position + 1]
+            step, cache = stepper.step(tf.reshape(ids[position], (-1,)), position, cache, history)
+            return position + 1, cache, logits.write(position, step)
+
+        logits = tf.TensorArray("float32", count, element_shape=(None, 23))
+        first = (tf.constant(0), stepper.start_cache(source, beams), logits)
+        *_, logits = tf.while_loop(lambda position, *_: position < count, one_step, first)
+        return logits.stack()
+
+    hypotheses, ids, histories = Beams(3, 4, seed=0), [], np.zeros((6, 3, 4, 6, 4), bool)
+    expected = []
+    for position in range(6):
+        ids.append(hypotheses.tokens[:, :, -1])
+        histories[position, :, :, : position + 1] = hypotheses.history
+        targets = hypotheses.tokens.reshape(12, -1)
+        expected.append(model((SOURCE.repeat(4, axis=0), targets))[:, -1])
+        hypotheses.go_on()
+    ids = np.array(ids, "int32")
+    np.testing.assert_allclose(all_steps(SOURCE, ids, histories), expected, rtol=0, atol=1e-5)
+    if shapes is SHAPES["dynamic"]:
+        short = all_steps(SOURCE[:2, :4], ids[:1, :2, :1], histories[:1, :2, :1, :, :1])
+        whole = model((SOURCE[:2, :4], ids[0, :2, :1]))
+        np.testing.assert_allclose(short[0], whole[:, 0], rtol=0, atol=1e-5)
+
+
+def test_more_padding_and_other_company_change_nothing(model):
+    expected = step_by_step(model, SOURCE, TARGET)
+    got = step_by_step(model, np.pad(SOURCE, ((0, 0), (0, 4))), TARGET)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(step_by_step(model, SOURCE[1:2, :3], TARGET[1:2])[0], expected[1], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_steps_of_half_precision_are_about_those_of_float32(policy, norm_first):
+    """No farther from them than the whole pass in half precision is, but for chance."""
+    exact = small(norm_first=norm_first)
+    half = small(norm_first=norm_first, dtype=policy)
+    assert half.compute_dtype == policy.removeprefix("mixed_")
+    expected = exact((SOURCE, TARGET)).numpy()
+    got = tf.cast(step_by_step(half, SOURCE, TARGET), "float32").numpy()
+    whole = tf.cast(half((SOURCE, TARGET)), "float32").numpy()
+    error, whole_error = (np.sqrt(np.square(x - expected).mean()) for x in (got, whole))
+    assert 0 < error < 1.5 * whole_error
+
+
+def test_an_empty_source_s_steps_are_finite_and_those_of_the_whole(model):
+    source = np.zeros((3, 4), "int32")
+    got = step_by_step(model, source, TARGET)
+    assert np.isfinite(got).all()
+    np.testing.assert_allclose(got, model((source, TARGET)), rtol=0, atol=1e-5)

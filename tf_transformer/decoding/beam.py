@@ -1,0 +1,144 @@
+"""Beam search with the paper's length penalty (Vaswani et al., 2017, section 6.1; Wu et al., 2016, section 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+from tf_transformer.decoding.candidates import IMPOSSIBLE, forced_token, length_penalty, likeliest, pick
+from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds
+
+# Ranks what was cut at its limit behind all that is closed, and before nothing at all.
+CUT = -1e30
+
+
+def beam_search(
+    model: StepModel,
+    cache: Any,
+    limits: Any,
+    start_id: int,
+    end_id: int,
+    beam_size: Any = 4,
+    alpha: Any = 0.6,
+    num_hypotheses: Any = 1,
+    min_length: Any = 1,
+    prefix: Any | None = None,
+) -> tuple[Any, Any]:
+    """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
+
+    At each step the `beam_size` likeliest continuations of a row's hypotheses are kept. Those that end with the closing
+    token are finished; the others go on. A row is done once no hypothesis that goes on could come before the finished
+    ones, were each of its further tokens certain. With one beam this is greedy search. A row's outcome depends on that
+    row alone. The padding token is never chosen.
+
+    Args:
+        model: gives the next tokens' logits; a `Stepper`, say.
+        cache: the model's, for `beam_size` hypotheses a row.
+        limits: int (rows,), the most tokens a row may get, the closing one counted; a row of limit 0 stays empty.
+        start_id: the token that opens a sequence.
+        end_id: the token that closes it.
+        beam_size: hypotheses a row that go on at most; an int or a scalar int tensor, like the next three.
+        alpha: strength of the length penalty; 0 is none.
+        num_hypotheses: finished hypotheses a row that are returned, at most `beam_size`.
+        min_length: the fewest tokens, the closing one counted.
+        prefix: int (rows, prefix_len), tokens that the hypotheses must begin with; 0 is padding.
+
+    Returns:
+        The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
+        padding; and their scores, float32 (rows, num_hypotheses), `log P` over the length penalty. What was cut at
+        the limit comes behind what is closed. Where there are fewer, the rest is empty and has score -inf.
+
+    Example:
+        >>> import numpy as np, tf_transformer as tt
+        >>> from tf_transformer.decoding import Stepper, beam_search
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
+        >>> source = np.array([[5, 6, 3], [7, 3, 0]])
+        >>> _ = model((source, source))
+        >>> stepper = Stepper(model)
+        >>> cache = stepper.start_cache(source, beams=4)
+        >>> ids, scores = beam_search(stepper, cache, np.array([9, 8]), start_id=2, end_id=3, num_hypotheses=2)
+        >>> ids.shape, scores.shape
+        (TensorShape([2, 2, 9]), TensorShape([2, 2]))
+    """
+    limits = ops.cast(limits, "int32")
+    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0)
+    slots = ops.arange(longest, dtype="int32")
+    beam = ops.arange(beam_size, dtype="int32")
+
+    def advance(position: Any, rows: Rows) -> Rows:
+        count = ops.shape(rows["done"])[0]
+        history = extend(rows["history"])
+        logits, cache = model.step(ops.reshape(rows["tokens"], (-1,)), position, rows["cache"], history)
+        forced = None if prefix is None else ops.repeat(forced_token(rows["prefix"], position), beam_size)
+        gains, ids = likeliest(logits, beam_size, position, end_id, min_length, forced)
+        choices = ops.shape(ids)[1]
+        totals = ops.expand_dims(rows["log_probs"], axis=2) + ops.reshape(gains, (count, beam_size, choices))
+        log_probs, chosen = ops.top_k(ops.reshape(totals, (count, beam_size * choices)), beam_size)
+        tokens = pick(ops.reshape(ids, (count, beam_size * choices)), chosen)
+
+        parents = ops.reshape(chosen // choices + ops.arange(count, dtype="int32")[:, None] * beam_size, (-1,))
+        history = _take_hypotheses(history, parents)
+        outputs = _take_hypotheses(rows["outputs"], parents)
+        outputs = ops.where(ops.equal(slots, position), ops.expand_dims(tokens, axis=2), outputs)
+
+        length = position + 1
+        possible = log_probs > IMPOSSIBLE
+        closed = ops.logical_and(ops.equal(tokens, end_id), possible)
+        at_limit = length >= rows["limits"]
+        cut = ops.logical_and(possible, ops.expand_dims(at_limit, axis=1))
+        scores = log_probs / length_penalty(length, alpha)
+        ranks = ops.where(closed, scores, ops.where(cut, CUT, IMPOSSIBLE))
+        # On a tie the first wins, so that what was cut keeps its order, which is that of its scores.
+        best_ranks, best = ops.top_k(ops.concatenate([rows["best_ranks"], ranks], axis=1), num_hypotheses)
+        all_scores = ops.concatenate([rows["best_scores"], scores], axis=1)
+        all_outputs = ops.concatenate([rows["best_outputs"], outputs], axis=1)
+        width = ops.shape(all_scores)[1]
+        places = ops.reshape(best + ops.arange(count, dtype="int32")[:, None] * width, (-1,))
+
+        log_probs = ops.where(closed, IMPOSSIBLE, log_probs)
+        # A log-probability only falls, and the penalty at the limit divides it by most.
+        hope = ops.max(log_probs, axis=1) / length_penalty(rows["limits"], alpha)
+        done = ops.logical_or(at_limit, hope <= best_ranks[:, -1])
+        return {
+            **rows,
+            "tokens": tokens,
+            # Until it leaves, a row that is done has no hypothesis that could go on.
+            "log_probs": ops.where(ops.expand_dims(done, axis=1), IMPOSSIBLE, log_probs),
+            "outputs": outputs,
+            "history": history,
+            "cache": cache,
+            "best_ranks": best_ranks,
+            "best_scores": pick(all_scores, best),
+            "best_outputs": ops.reshape(
+                ops.take(ops.reshape(all_outputs, (-1, longest)), places, axis=0), (count, num_hypotheses, longest)
+            ),
+            "done": done,
+        }
+
+    first = ops.where(ops.equal(beam, 0), 0.0, IMPOSSIBLE)  # at the start there is one hypothesis
+    rows = {
+        "tokens": ops.full((batch, beam_size), start_id, "int32"),
+        "log_probs": ops.zeros((batch, 1), "float32") + first,
+        "outputs": ops.zeros((batch, beam_size, longest), "int32"),
+        "cache": cache,
+        "best_ranks": ops.full((batch, num_hypotheses), IMPOSSIBLE, "float32"),
+        "best_scores": ops.full((batch, num_hypotheses), IMPOSSIBLE, "float32"),
+        "best_outputs": ops.zeros((batch, num_hypotheses, longest), "int32"),
+        "limits": limits,
+        "done": ops.equal(limits, 0),
+    }
+    if prefix is not None:
+        rows["prefix"] = ops.cast(prefix, "int32")
+    outcome = run_rounds(advance, rows, beam_size, ("best_outputs", "best_scores", "best_ranks"))
+    # What never was a hypothesis has not been cleared in "best_outputs".
+    real = ops.not_equal(outcome["best_ranks"], IMPOSSIBLE)
+    ids = ops.where(ops.expand_dims(real, axis=2), outcome["best_outputs"], 0)
+    return ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE)
+
+
+def _take_hypotheses(x: Any, parents: Any) -> Any:
+    """Reorders (rows, beams, ...) by `parents`, int (rows * beams,), places in rows and beams laid end to end."""
+    shape = ops.shape(x)
+    flat = ops.reshape(x, (shape[0] * shape[1], *shape[2:]))
+    return ops.reshape(ops.take(flat, parents, axis=0), shape)

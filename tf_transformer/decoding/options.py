@@ -1,0 +1,121 @@
+"""What a translation may be asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tf_transformer.errors import UserError
+
+
+@dataclass(frozen=True)
+class DecodingOptions:
+    """How a translation is searched for. The defaults are the paper's.
+
+    All lengths are in target tokens, the closing one counted.
+
+    Attributes:
+        beam_size: hypotheses followed side by side; 1 is greedy search.
+        alpha: strength of the length penalty: a hypothesis's score is `log P / ((5 + length) / 6)^alpha`.
+        num_hypotheses: translations of each text, best first; in a search at most `beam_size`.
+        min_length: the fewest tokens.
+        extra_length: the most tokens beyond the source's number of them.
+        max_length: the most tokens; None for no other limit than the model's and `extra_length`'s.
+        temperature: 0 searches for the likeliest; above it tokens are drawn, at 1 with the model's probabilities, lower
+            prefers likely ones.
+        top_k: draws among so many likeliest tokens; 0 among all.
+        top_p: draws among the likeliest tokens that have this probability together.
+        seed: of the draws.
+        replace_unknown: whether an unknown token becomes the source word that it attends to.
+
+    Raises:
+        UserError: a value that can't be; it names the option and what is allowed.
+
+    Example:
+        >>> DecodingOptions(beam_size=1).alpha
+        0.6
+    """
+
+    beam_size: int = 4
+    alpha: float = 0.6
+    num_hypotheses: int = 1
+    min_length: int = 1
+    extra_length: int = 50
+    max_length: int | None = None
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    replace_unknown: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if value is not None and not value >= least:  # so that NaN is refused too
+                raise UserError(f"{name} is {value}; it must be at least {least}")
+        if not 0 < self.top_p <= 1:
+            raise UserError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+        if not self.temperature and self.num_hypotheses > self.beam_size:
+            raise UserError(
+                f"num_hypotheses is {self.num_hypotheses}; it must be at most beam_size, {self.beam_size}, "
+                "or give a temperature to draw as many as you like"
+            )
+        if self.max_length is not None and self.max_length < self.min_length:
+            raise UserError(f"max_length is {self.max_length}; it must be at least min_length, {self.min_length}")
+
+    def changed(self, **changes: Any) -> DecodingOptions:
+        """These options with some changed; the beam is widened to the hypotheses asked for unless it is given.
+
+        Example:
+            >>> DecodingOptions(beam_size=1).changed(num_hypotheses=3).beam_size
+            3
+        """
+        if "num_hypotheses" in changes and "beam_size" not in changes:
+            changes["beam_size"] = max(self.beam_size, changes["num_hypotheses"])
+        return replace(self, **changes)
+
+
+# The least value of each option.
+LEAST = {
+    "beam_size": 1,
+    "alpha": 0,
+    "num_hypotheses": 1,
+    "min_length": 1,
+    "extra_length": 0,
+    "max_length": 1,
+    "temperature": 0,
+    "top_k": 0,
+    "seed": 0,
+}
+
+
+def check_options(options: dict[str, Any]) -> list[Any]:
+    """Checks options that come as tensors, in a graph.
+
+    Args:
+        options: scalar tensors, by name; "max_length" 0 is none.
+
+    Returns:
+        Operations that raise InvalidArgumentError for what `DecodingOptions` refuses.
+    """
+    import tensorflow as tf
+
+    checks = [
+        tf.debugging.assert_greater_equal(
+            options[name], tf.cast(least, options[name].dtype), f"{name} must be >= {least}"
+        )
+        for name, least in {**LEAST, "max_length": 0}.items()
+        if name in options
+    ]
+    searches = tf.equal(options["temperature"], 0.0)
+    most = tf.where(searches, options["beam_size"], options["num_hypotheses"])
+    longest = tf.where(options["max_length"] > 0, options["max_length"], options["min_length"])
+    return [
+        *checks,
+        tf.debugging.assert_positive(options["top_p"], "top_p must be above 0"),
+        tf.debugging.assert_less_equal(options["top_p"], 1.0, "top_p must be at most 1"),
+        tf.debugging.assert_less_equal(
+            options["num_hypotheses"], most, "num_hypotheses must be at most beam_size, unless temperature is above 0"
+        ),
+        tf.debugging.assert_less_equal(options["min_length"], longest, "min_length must be at most max_length"),
+    ]

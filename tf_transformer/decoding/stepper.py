@@ -1,0 +1,230 @@
+"""The Transformer one target position at a time, with a cache of what earlier positions left.
+
+The layers' own weights do the work, laid out for it: they are read once for a whole search, projections that read the
+same input are one matrix, and all hypotheses of all sentences are the rows of one matrix, which is what a processor
+multiplies best.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from keras import ops
+
+from tf_transformer.decoding.rounds import unknown_zero
+from tf_transformer.layers.attention import FORBIDDEN, MultiHeadAttention
+from tf_transformer.layers.masks import padding_mask
+
+if TYPE_CHECKING:
+    from tf_transformer.layers.decoder import DecoderLayer
+    from tf_transformer.model import Transformer
+
+Cache = dict[str, Any]
+
+
+class Stepper:
+    """Reads a Transformer's weights and steps through a target with them; the steps together equal the model's call.
+
+    Several hypotheses of one sentence (beams) share a cache, which grows by an entry for each of them at every step.
+    `history` tells which entries a hypothesis descends from, so that nothing moves in the cache as hypotheses come and
+    go.
+
+    Args:
+        model: a built Transformer.
+
+    Example:
+        >>> import numpy as np, tf_transformer as tt
+        >>> from tf_transformer.decoding import Stepper
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
+        >>> source = np.array([[5, 6, 3]])
+        >>> _ = model((source, source))
+        >>> stepper = Stepper(model)
+        >>> seen = np.ones((1, 1, 1, 1), "bool")
+        >>> logits, cache = stepper.step(np.array([2]), 0, stepper.start_cache(source), seen)
+        >>> logits.shape
+        TensorShape([1, 20])
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        decoder = model.decoder
+        self.model = model
+        self.norm_first = model.norm_first
+        dtype = model.compute_dtype
+        self.embeddings = _read(decoder.embedding.embeddings, dtype)
+        self.scale = math.sqrt(model.d_model)
+        self.positions = ops.convert_to_tensor(decoder.position_encoding.table, dtype)
+        self.layers = [_LayerWeights(layer) for layer in decoder.layers]
+        self.norm = _norm(decoder.norm) if model.norm_first else None
+        if model.share_embeddings == "none":
+            self.projection = _read(model.projection.kernel, dtype)
+        else:
+            self.projection = ops.transpose(_read(decoder.embedding.embeddings, dtype))
+
+    def start_cache(self, source_ids: Any, beams: Any = 1) -> Cache:
+        """Encodes the source.
+
+        Args:
+            source_ids: int (batch, source_len); 0 is padding.
+            beams: hypotheses a sentence.
+
+        Returns:
+            "layers", for each layer the "keys" and "values" of self-attention, (batch, heads, 0, beams, width), which
+            grow along the third axis, and of encoder-decoder attention, "context_keys" and "context_values", (batch,
+            heads, source_len, width), which are final; and "context_mask", what is added to logits, float (batch, 1,
+            1, source_len). The first axis of every tensor is the batch.
+        """
+        context = self.model.encoder(source_ids, training=False)
+        mask = ops.expand_dims(padding_mask(source_ids), axis=1)
+        return {
+            "layers": [layer.start_cache(context, beams, unknown_zero(source_ids)) for layer in self.layers],
+            "context_mask": ops.cast(ops.where(mask, 0.0, FORBIDDEN), "float32"),
+        }
+
+    def step(self, ids: Any, position: Any, cache: Cache, history: Any) -> tuple[Any, Cache]:
+        """Works out the logits of one target position.
+
+        Args:
+            ids: int (batch * beams,), the tokens at `position`.
+            position: scalar int, from 0.
+            cache: as `start_cache` or the step before returned it.
+            history: bool (batch or 1, beams, position + 1, beams): the entries of the cache that each hypothesis
+                descends from, its own at this position among them.
+
+        Returns:
+            Logits for the next token, float (batch * beams, target_vocab_size), and the new cache.
+        """
+        _, beams, length, _ = ops.shape(history)
+        # A forbidden entry's weight is exactly 0: any logit vanishes beside this in float32.
+        mask = ops.where(ops.reshape(history, (-1, 1, beams, length * beams)), 0.0, FORBIDDEN)
+        x = ops.take(self.embeddings, ids, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
+        layers = []
+        for layer, part in zip(self.layers, cache["layers"], strict=True):
+            x, part = layer.step(x, part, mask, cache["context_mask"], beams)
+            layers.append(part)
+        if self.norm is not None:
+            x = _normalise(x, self.norm)
+        return ops.matmul(x, self.projection), {**cache, "layers": layers}
+
+
+class _LayerWeights:
+    """A decoder layer's weights, and what a step does with them."""
+
+    def __init__(self, layer: DecoderLayer) -> None:
+        self.norm_first = layer.norm_first
+        attention, cross = layer.self_attention, layer.cross_attention
+        self.sizes = attention.num_heads, attention.key_width, attention.value_width
+        self.self_in = _head_by_head(
+            attention.num_heads, _query(attention), _dense(attention.key), _dense(attention.value)
+        )
+        self.self_out = _dense(attention.output_projection)
+        self.cross_query = _query(cross)
+        self.cross_in = _dense(cross.key), _dense(cross.value)
+        self.cross_out = _dense(cross.output_projection)
+        self.hidden, self.feed_forward_out = (
+            _dense(layer.feed_forward.hidden),
+            _dense(layer.feed_forward.output_projection),
+        )
+        residuals = layer.self_attention_residual, layer.cross_attention_residual, layer.feed_forward_residual
+        self.norms = [_norm(residual.norm) for residual in residuals]
+
+    def start_cache(self, context: Any, beams: Any, empty: Any) -> Cache:
+        heads, key_width, value_width = self.sizes
+        batch, length, width = ops.shape(context)
+        flat = ops.reshape(context, (batch * length, width))
+        key, value = (
+            ops.transpose(ops.reshape(_apply(flat, dense), (batch, length, heads, head_width)), (0, 2, 1, 3))
+            for dense, head_width in zip(self.cross_in, (key_width, value_width), strict=True)
+        )
+        return {
+            "keys": ops.zeros((batch, heads, empty, beams, key_width), key.dtype),
+            "values": ops.zeros((batch, heads, empty, beams, value_width), value.dtype),
+            "context_keys": key,
+            "context_values": value,
+        }
+
+    def step(self, x: Any, cache: Cache, mask: Any, context_mask: Any, beams: Any) -> tuple[Any, Cache]:
+        self_norm, cross_norm, feed_forward_norm = self.norms
+
+        heads, key_width, _ = self.sizes
+        y = _split_heads(_apply(self._enter(x, self_norm), self.self_in), beams, heads)
+        query, key, value = ops.split(y, (key_width, 2 * key_width), axis=-1)
+        keys = ops.concatenate([cache["keys"], ops.expand_dims(key, axis=2)], axis=2)
+        values = ops.concatenate([cache["values"], ops.expand_dims(value, axis=2)], axis=2)
+        y = _attend(query, _join_beams(keys), _join_beams(values), mask)
+        x = self._leave(x, _apply(y, self.self_out), self_norm)
+
+        query = _split_heads(_apply(self._enter(x, cross_norm), self.cross_query), beams, heads)
+        y = _attend(query, cache["context_keys"], cache["context_values"], context_mask)
+        x = self._leave(x, _apply(y, self.cross_out), cross_norm)
+
+        y = ops.relu(_apply(self._enter(x, feed_forward_norm), self.hidden))
+        x = self._leave(x, _apply(y, self.feed_forward_out), feed_forward_norm)
+        return x, {**cache, "keys": keys, "values": values}
+
+    def _enter(self, x: Any, norm: tuple) -> Any:
+        return _normalise(x, norm) if self.norm_first else x
+
+    def _leave(self, x: Any, y: Any, norm: tuple) -> Any:
+        return x + y if self.norm_first else _normalise(x + y, norm)
+
+
+def _read(variable: Any, dtype: str) -> Any:
+    return ops.cast(ops.convert_to_tensor(variable), dtype)
+
+
+def _dense(layer: Any) -> tuple[Any, Any]:
+    return _read(layer.kernel, layer.compute_dtype), _read(layer.bias, layer.compute_dtype)
+
+
+def _query(attention: MultiHeadAttention) -> tuple[Any, Any]:
+    """The query's projection with the attention's `1 / sqrt(d_k)` in it."""
+    kernel, bias = _dense(attention.query)
+    scale = 1.0 / math.sqrt(attention.key_width)
+    return kernel * scale, bias * scale
+
+
+def _head_by_head(heads: int, *dense: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Joins projections to one, whose output holds the first head's outputs of each, then the second's, and so on."""
+    kernels = [ops.reshape(kernel, (kernel.shape[0], heads, -1)) for kernel, _ in dense]
+    biases = [ops.reshape(bias, (heads, -1)) for _, bias in dense]
+    kernel = ops.concatenate(kernels, axis=-1)
+    return ops.reshape(kernel, (kernel.shape[0], -1)), ops.reshape(ops.concatenate(biases, axis=-1), (-1,))
+
+
+def _norm(layer: Any) -> tuple[Any, Any, float]:
+    return _read(layer.gamma, layer.compute_dtype), _read(layer.beta, layer.compute_dtype), layer.epsilon
+
+
+def _apply(x: Any, dense: tuple[Any, Any]) -> Any:
+    kernel, bias = dense
+    return ops.matmul(x, kernel) + bias
+
+
+def _normalise(x: Any, norm: tuple[Any, Any, float]) -> Any:
+    gamma, beta, epsilon = norm
+    x = x - ops.mean(x, axis=-1, keepdims=True)
+    variance = ops.mean(ops.square(x), axis=-1, keepdims=True)
+    return x * (ops.rsqrt(variance + epsilon) * gamma) + beta
+
+
+def _split_heads(x: Any, beams: Any, heads: int) -> Any:
+    """Maps (batch * beams, heads * width) to (batch, heads, beams, width)."""
+    x = ops.reshape(x, (-1, beams, heads, x.shape[-1] // heads))
+    if isinstance(beams, int) and beams == 1:
+        return ops.reshape(x, (-1, heads, 1, x.shape[-1]))
+    return ops.transpose(x, (0, 2, 1, 3))
+
+
+def _join_beams(cached: Any) -> Any:
+    """Maps (batch, heads, length, beams, width) to (batch, heads, length * beams, width)."""
+    batch, heads, length, beams, width = ops.shape(cached)
+    return ops.reshape(cached, (batch, heads, length * beams, width))
+
+
+def _attend(query: Any, keys: Any, values: Any, mask: Any) -> Any:
+    """Maps (batch, heads, beams, width) to what is attended to, (batch * beams, heads * width)."""
+    logits = ops.cast(ops.matmul(query, ops.swapaxes(keys, -1, -2)), "float32") + mask
+    weights = ops.cast(ops.softmax(logits, axis=-1), values.dtype)
+    y = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
+    return ops.reshape(y, (-1, values.shape[1] * values.shape[-1]))

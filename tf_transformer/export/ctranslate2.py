@@ -1,0 +1,202 @@
+"""Writes a trained model as CTranslate2 has it: a library that decodes fast, without TensorFlow, on CPU and GPU."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tf_transformer.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transformer.layers import FeedForward, MultiHeadAttention
+    from tf_transformer.layers.stack import Stack
+    from tf_transformer.model import Transformer
+    from tf_transformer.tokenizers import TokenizerPair
+
+TOKENIZER = "tokenizer"  # the folder of the tokenizers' files, inside the model's
+SETTINGS = "tf_transformer"  # the key of our own settings in the model's config.json
+
+
+def import_ctranslate2() -> ModuleType:
+    """Gives the library, which is an optional dependency.
+
+    Raises:
+        UserError: it isn't installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise UserError(
+            f"CTranslate2 can't be imported ({error}); pip install 'tf_transformer[ctranslate2]'"
+        ) from error
+    return ctranslate2
+
+
+def free_folder(destination: str | os.PathLike) -> Path:
+    """The folder that an export to `destination` makes, which is `destination` itself.
+
+    Raises:
+        UserError: a file is there, or a folder with something in it.
+
+    Example:
+        >>> from tf_transformer.export.ctranslate2 import free_folder
+        >>> free_folder("/tmp/none/such").as_posix()
+        '/tmp/none/such'
+    """
+    folder = Path(destination)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: a file; give a new folder")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UserError(f"{folder}: a folder with something in it, which is left as it is; give a new one")
+    return folder
+
+
+def export_ctranslate2(
+    model: Transformer, tokenizers: TokenizerPair, destination: str | os.PathLike, quantization: str | None = None
+) -> Path:
+    """Writes a folder with all that CTranslate2 needs to translate: the model, its vocabularies, the tokenizers.
+
+    Args:
+        model: a built Transformer.
+        tokenizers: the tokenizers it was trained with.
+        destination: the folder to make.
+        quantization: how the matrices are kept, such as "int8" or "float16"; float32 unless given.
+
+    Returns:
+        The folder written.
+
+    Raises:
+        UserError: CTranslate2 isn't installed, the quantization is unknown to it, or the folder is taken or can't be
+            written.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.export.ctranslate2 import export_ctranslate2
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund"), ("a cat", "eine Katze")], vocab_size=290)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=290, target_vocab_size=290, max_length=64)
+        >>> model.build(((None, None), (None, None)))
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     folder = export_ctranslate2(model, tokenizers, f"{directory}/int8", quantization="int8")
+        ...     sorted(file.name for file in folder.iterdir())
+        ['config.json', 'model.bin', 'shared_vocabulary.json', 'tokenizer']
+    """
+    folder = free_folder(destination)
+    spec = _quantized(transformer_spec(model, tokenizers), quantization)
+    # Written beside and renamed: nobody loads half a model.
+    partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        spec.save(str(partial))
+        tokenizers.save(partial / TOKENIZER)
+        partial.rename(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: the CTranslate2 model can't be written: {error.strerror}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _quantized(spec: Any, quantization: str | None) -> Any:
+    from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
+
+    if quantization not in (None, *ACCEPTED_MODEL_TYPES):
+        raise UserError(f"quantization {quantization!r} is not known; choose one of {', '.join(ACCEPTED_MODEL_TYPES)}")
+    spec.validate()
+    try:
+        spec.optimize(quantization)
+    except RuntimeError as error:  # bfloat16 needs PyTorch, which NumPy has no such type without
+        raise UserError(f"quantization {quantization!r}: {error}; install it, or choose float16 or int8") from error
+    return spec
+
+
+def transformer_spec(model: Transformer, tokenizers: TokenizerPair) -> Any:
+    """Describes a model in CTranslate2's terms, a `ctranslate2.specs.TransformerSpec` with all its weights.
+
+    Raises:
+        UserError: CTranslate2 isn't installed.
+    """
+    specs = import_ctranslate2().specs
+    spec = specs.TransformerSpec.from_config(model.num_layers, model.num_heads, pre_norm=model.norm_first)
+    _set_stack(spec.encoder, model.encoder)
+    _set_stack(spec.decoder, model.decoder)
+    for layer_spec, layer in zip(spec.decoder.layer, model.decoder.layers, strict=True):
+        _set_attention(layer_spec.attention, layer.cross_attention)
+        _set_norm(layer_spec.attention.layer_norm, layer.cross_attention_residual.norm)
+    if model.share_embeddings == "none":
+        spec.decoder.projection.weight = _array(model.projection.kernel).T
+    else:
+        spec.decoder.projection.weight = _array(model.decoder.embedding.embeddings)
+
+    source, target = (
+        tokenizer.pieces(list(range(tokenizer.vocab_size))) for tokenizer in (tokenizers.source, tokenizers.target)
+    )
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    _, spec.config.unk_token, start, spec.config.eos_token = target[:4]
+    spec.config.bos_token = spec.config.decoder_start_token = start
+    spec.config.layer_norm_epsilon = model.encoder.layers[0].feed_forward_residual.norm.epsilon
+    spec.config.add_attribute(SETTINGS, {"max_length": model.max_length})
+    return spec
+
+
+def _set_stack(spec: Any, stack: Stack) -> None:
+    """Sets what encoder and decoder have in common."""
+    embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
+    embeddings.weight = _array(stack.embedding.embeddings)
+    # Explicit: the sinusoids that CTranslate2 works out itself are not interleaved.
+    spec.position_encodings.encodings = _array(stack.position_encoding.table)
+    for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
+        _set_attention(layer_spec.self_attention, layer.self_attention)
+        _set_norm(layer_spec.self_attention.layer_norm, layer.self_attention_residual.norm)
+        _set_feed_forward(layer_spec.ffn, layer.feed_forward)
+        _set_norm(layer_spec.ffn.layer_norm, layer.feed_forward_residual.norm)
+    if stack.norm_first:
+        _set_norm(spec.layer_norm, stack.norm)
+
+
+def _set_attention(spec: Any, attention: MultiHeadAttention) -> None:
+    heads = attention.num_heads
+    layers = (attention.query, attention.key, attention.value)
+    key_width, _, value_width = (layer.units // heads for layer in layers)
+    # CTranslate2 has one width for queries, keys and values. Zeros change neither the dot products nor the output.
+    width = max(key_width, value_width)
+    weights = [_widen_heads(_array(layer.kernel).T, heads, width) for layer in layers]
+    biases = [_widen_heads(_array(layer.bias), heads, width) for layer in layers]
+    # Self-attention has all three in one matrix, encoder-decoder attention only keys and values.
+    fused = [slice(0, 3)] if len(spec.linear) == 2 else [slice(0, 1), slice(1, 3)]
+    for linear, part in zip(spec.linear[:-1], fused, strict=True):
+        linear.weight, linear.bias = np.concatenate(weights[part]), np.concatenate(biases[part])
+    output = attention.output_projection
+    spec.linear[-1].weight = _widen_heads(_array(output.kernel), heads, width).T
+    spec.linear[-1].bias = _array(output.bias)
+    spec.queries_scale = 1 / math.sqrt(key_width)
+
+
+def _widen_heads(x: np.ndarray, heads: int, width: int) -> np.ndarray:
+    """Pads each head's rows of `x` (heads * any width, ...) with zeros to `width`."""
+    x = x.reshape(heads, -1, *x.shape[1:])
+    padding = [(0, 0)] * x.ndim
+    padding[1] = (0, width - x.shape[1])
+    return np.pad(x, padding).reshape(heads * width, *x.shape[2:])
+
+
+def _set_feed_forward(spec: Any, feed_forward: FeedForward) -> None:
+    for linear, layer in (spec.linear_0, feed_forward.hidden), (spec.linear_1, feed_forward.output_projection):
+        linear.weight, linear.bias = _array(layer.kernel).T, _array(layer.bias)
+
+
+def _set_norm(spec: Any, norm: Any) -> None:
+    spec.gamma, spec.beta = _array(norm.gamma), _array(norm.beta)
+
+
+def _array(weight: Any) -> np.ndarray:
+    from keras import ops
+
+    return np.ascontiguousarray(ops.convert_to_numpy(weight), dtype="float32")
