@@ -70,8 +70,7 @@ def _advance(model: tf.Module, cache: dict, beams: int) -> tf.types.experimental
 
         def step(position: tf.Tensor, tokens: tf.Tensor, cache: dict) -> tuple:
             # No hypothesis is dropped: each descends from its own entries.
-            history = tf.eye(beams, dtype=tf.bool)[tf.newaxis, :, tf.newaxis]
-            history = tf.tile(history, [1, 1, position + 1, 1])
+            history = tf.tile(tf.eye(beams, dtype=tf.bool), [1, position + 1])[tf.newaxis]
             logits, cache = stepper.step(tokens, position, cache, history)
             return position + 1, tf.argmax(logits, axis=-1, output_type=tf.int32), cache
 

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiny_run import tiny_export, tiny_run
+from tf_transformer.run_directory import RunDirectory
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when TensorFlow is imported
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -14,12 +17,18 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 def pytest_collection_finish(session) -> None:
     """Splits the CPU in two, so that `distribution: mirrored`, the default, has two devices in every test.
 
-    That can only be said before TensorFlow does its first work: no test module may make a tensor when it is imported.
+    Threads are as the commands that translate have them, which say so in the process of the tests as well.
+
+    Both can only be said before TensorFlow does its first work: no test module may make a tensor when it is imported.
     Test modules that need TensorFlow have imported it by now; the others stay fast.
     """
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 
+        from tf_transformer.cli import _cores
+
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(_cores())
         (cpu,) = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
@@ -30,3 +39,15 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("needs the real corpora in ../shared/data, which are not here")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def tiny_run_directory(tmp_path_factory) -> RunDirectory:
+    """A run that knows `tests.tiny_run.PAIRS` by heart. Nothing may be changed in it."""
+    return tiny_run(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session")
+def tiny_saved_model(tmp_path_factory) -> Path:
+    """Its SavedModel."""
+    return tiny_export(tmp_path_factory.getbasetemp())

@@ -11,7 +11,8 @@ import pytest
 import tf_transformer
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "train" / "README.md", ROOT / "savedmodels" / "README.md", *ROOT.glob("docs/*.md")]
+FOLDERS = "train", "savedmodels", "serving", "benchmarks"
+PAGES = [ROOT / "README.md", *(ROOT / folder / "README.md" for folder in FOLDERS), *ROOT.glob("docs/*.md")]
 MODULES = sorted(
     module.name for module in pkgutil.walk_packages(tf_transformer.__path__, "tf_transformer.") if not module.ispkg
 )
@@ -45,5 +46,5 @@ def test_links_and_named_files_exist(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
-    for target in re.findall(r"`((?:tf_transformer|train|tests|docs)/[\w/.]+)`", text):
+    for target in re.findall(r"`((?:tf_transformer|train|tests|docs|serving|benchmarks)/[\w/.]+)`", text):
         assert (ROOT / target).exists(), target

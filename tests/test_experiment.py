@@ -38,7 +38,7 @@ def recipe(seed=1, data=None, **training) -> Recipe:
                 "sample_translations": 2,
                 **training,
             },
-            "evaluation": {"extra_length": 0, "batch_size": 300},
+            "evaluation": {"extra_length": 0, "batch_size": 300, "beam_size": 1},
         }
     )
 
@@ -181,6 +181,18 @@ def test_the_scores_are_those_of_its_translations(run):
     assert scores["signature"] == str(bleu.get_signature())
     assert (scores["set"], scores["sentences"]) == ("test", 300)
     assert scores["training_seconds"] > 0 and scores["loss"] > 0
+
+
+def test_another_search_is_scored_by_its_own_translations(run):
+    """With options in place of the recipe's; in any number of streams."""
+    pairs = list(DemoSource("test"))[:8]
+    changes = {"beam_size": 2, "max_length": 3}
+    scores = experiment.evaluate(run, pairs, batch_size=2, changes=changes, streams=2)
+    sources, references = zip(*pairs, strict=True)
+    translations = [one.text for one in translate_texts(load_translate(run.path, changes), sources)]
+    expected = sacrebleu.corpus_chrf(translations, [references]).score
+    assert scores["chrf"] == pytest.approx(expected)
+    assert scores["sentences"] == 8
 
 
 # -- what it leaves alone ----

@@ -2,30 +2,21 @@
 
 import random
 import shutil
+from threading import Barrier, Lock
 
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tiny_run import PAIRS, tiny_export, tiny_run
+from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
 from tf_transformer.translation import Translation, load_translate, translate_texts
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return tiny_run(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
-def saved_model(tmp_path_factory):
-    return tiny_export(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
-def translate(saved_model):
-    return load_translate(saved_model)
+def translate(tiny_saved_model):
+    return load_translate(tiny_saved_model)
 
 
 def shout(texts: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -43,22 +34,60 @@ TEXT = st.text(st.sampled_from("abcxyzäöü éà \t\n.🐕강"), max_size=12)
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(TEXT, max_size=20), st.integers(1, 25))
-def test_every_text_once_in_order_in_batches(texts, batch_size):
-    batches = []
+@given(st.lists(TEXT, max_size=20), st.integers(1, 25), st.integers(1, 4))
+def test_every_text_once_in_order_in_batches(texts, batch_size, streams):
+    batches, lock = [], Lock()
 
     def recording(batch):
-        batches.append([text.decode() for text in batch.numpy()])
+        with lock:
+            batches.append([text.decode() for text in batch.numpy()])
         return shout(batch)
 
-    translations = list(translate_texts(recording, texts, batch_size))
+    translations = list(translate_texts(recording, texts, batch_size, streams))
     assert translations == [Translation(text.upper(), -len(text), len(text) > 5) for text in texts]
     assert all(1 <= len(batch) <= batch_size for batch in batches)
     assert sorted(text for batch in batches for text in batch) == sorted(texts)
     # As few batches as can be, and of like length: no text is longer than one of a later batch.
     assert len(batches) == -(-len(texts) // batch_size)
+    if streams > 1:  # which need not begin in order
+        batches.sort(key=lambda batch: (len(batch[0]), len(batch[-1])))
     lengths = [len(text) for batch in batches for text in batch]
     assert lengths == sorted(lengths)
+
+
+def test_streams_work_at_once():
+    together = Barrier(3, timeout=60)
+
+    def waiting(batch):
+        together.wait()  # for the others
+        return shout(batch)
+
+    translations = list(translate_texts(waiting, ["a", "b", "c", "d", "e", "f"], 1, streams=3))
+    assert [translation.text for translation in translations] == ["A", "B", "C", "D", "E", "F"]
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_what_fails_in_a_stream_reaches_the_caller(streams):
+    def failing(batch):
+        if b"c" in batch.numpy():
+            raise UserError("no c")
+        return shout(batch)
+
+    with pytest.raises(UserError, match="no c"):
+        translate_texts(failing, ["a", "b", "c", "d"], 1, streams)
+
+
+def test_other_hypotheses_come_best_first_and_only_those_there_are():
+    def several(batch):
+        count = tf.shape(batch)[0]
+        return {
+            "translation": tf.stack([batch, tf.fill([count], "ß"), tf.fill([count], "")], axis=1),
+            "score": tf.tile([[-0.25, -0.5, -float("inf")]], [count, 1]),
+            "truncated": tf.fill([count], False),
+        }
+
+    translations = list(translate_texts(several, ["a", "bb"]))
+    assert translations == [Translation(text, -0.25, False, (("ß", -0.5),)) for text in ("a", "bb")]
 
 
 def test_any_batch_size_gives_the_same(translate):
@@ -73,31 +102,61 @@ def test_any_batch_size_gives_the_same(translate):
         assert [t.score for t in some] == pytest.approx([t.score for t in whole], abs=1e-4)
 
 
-def test_a_run_and_its_export_translate_alike(run, translate):
+def alike(some, others):
+    assert [t._replace(score=0) for t in some] == [t._replace(score=0) for t in others]
+    assert [t.score for t in some] == pytest.approx([t.score for t in others], abs=1e-4)
+
+
+def test_a_run_and_its_export_translate_alike(tiny_run_directory, translate):
     texts = [PAIRS[0][0], "A man", "", "the " * 100]
     from_run, from_export = (
-        list(translate_texts(function, texts)) for function in (load_translate(run.path), translate)
+        list(translate_texts(function, texts)) for function in (load_translate(tiny_run_directory.path), translate)
     )
     assert from_run[0].text == PAIRS[0][1]
     assert [t.truncated for t in from_run] == [False, False, False, True]
-    assert [t._replace(score=0) for t in from_run] == [t._replace(score=0) for t in from_export]
-    assert [t.score for t in from_run] == pytest.approx([t.score for t in from_export], abs=1e-4)
+    alike(from_run, from_export)
+    # Each text in a batch of its own, two of them at once.
+    alike(list(translate_texts(translate, texts, 1, streams=2)), from_export)
 
 
-def fails(path) -> str:
+def by_all(texts, changes, *paths):
+    """The translations that several models give with the same options; they must be alike."""
+    first, *others = (list(translate_texts(load_translate(path, changes), texts)) for path in paths)
+    for other in others:
+        alike(other, first)
+    return first
+
+
+def test_a_greedy_run_is_its_export_with_a_beam_of_one(tiny_run_directory, tiny_saved_model):
+    """A run has another function for it."""
+    changes = {"beam_size": 1, "alpha": 0.0, "max_length": 4}
+    cut, _, nothing = by_all([PAIRS[0][0], "Our dog", ""], changes, tiny_run_directory.path, tiny_saved_model)
+    assert PAIRS[0][1].startswith(cut.text) and 0 < len(cut.text) < len(PAIRS[0][1])
+    assert (nothing.text, nothing.score) == ("", 0)
+
+
+def test_a_run_and_its_export_draw_alike(tiny_run_directory, tiny_saved_model, translate):
+    changes = {"temperature": 3.0, "seed": 7, "min_length": 5, "max_length": 12}
+    texts = ["Our dog"] * 2 + ["apple house"]
+    drawn = by_all(texts, changes, tiny_run_directory.path, tiny_saved_model)
+    likeliest = list(translate_texts(translate, texts))
+    assert all(one.score < other.score for one, other in zip(drawn, likeliest, strict=True))
+
+
+def fails(path, *arguments) -> str:
     """The message of `load_translate`, one line of it, which names the path."""
     with pytest.raises(UserError) as raised:
-        load_translate(path)
+        load_translate(path, *arguments)
     message = str(raised.value)
     assert "\n" not in message
     assert message.startswith(f"{path}")
     return message
 
 
-def test_what_is_no_model(tmp_path, saved_model):
+def test_what_is_no_model(tmp_path, tiny_saved_model):
     assert "neither a run nor a SavedModel (no such folder)" in fails(tmp_path / "none")
     assert fails(tmp_path).endswith("neither a run nor a SavedModel; give the folder of one")
-    assert "neither a run nor a SavedModel" in fails(saved_model / "saved_model.pb")
+    assert "neither a run nor a SavedModel" in fails(tiny_saved_model / "saved_model.pb")
 
 
 def test_a_folder_of_versions_is_told_with_the_newest(tmp_path):
@@ -108,25 +167,62 @@ def test_a_folder_of_versions_is_told_with_the_newest(tmp_path):
     assert fails(tmp_path).endswith(f"give one of its versions, such as {tmp_path / '10'}")
 
 
-def test_a_saved_model_of_something_else(tmp_path):
+def of_something_else(folder, *names):
+    """Saves a model that has signatures of these names."""
     module = tf.Module()
     module.double = tf.function(lambda x: x * 2, input_signature=[tf.TensorSpec([], tf.float32)])
-    tf.saved_model.save(module, str(tmp_path / "doubler"))
-    assert "without the signature translate" in fails(tmp_path / "doubler")
+    tf.saved_model.save(module, str(folder), {name: module.double for name in names})
+    return folder
+
+
+def test_a_saved_model_of_something_else(tmp_path):
+    assert "without the signature translate;" in fails(of_something_else(tmp_path / "doubler"))
+
+
+def test_an_older_export_takes_no_options(tmp_path):
+    """The first ones had nothing but `translate`; an option may not be dropped without a word."""
+    without_signature = of_something_else(tmp_path / "1", "translate")
+    load_translate(without_signature)
+    message = fails(without_signature, {"beam_size": 2})
+    assert "without the signature translate_with_options; export it anew" in message
+    without_options = of_something_else(tmp_path / "2", "translate", "translate_with_options")
+    message = fails(without_options, {"beam_size": 2})
+    assert "decoding_options.json: not the options of an export" in message
+    assert message.endswith("export the model again")
+
+
+@pytest.mark.parametrize("options", ["", "[4]", '{"beam": 4}'])
+def test_an_exports_damaged_options(tmp_path, options):
+    folder = of_something_else(tmp_path / "1", "translate_with_options")
+    (folder / "assets.extra").mkdir(exist_ok=True)
+    (folder / "assets.extra" / "decoding_options.json").write_text(options)
+    assert "decoding_options.json: not the options of an export" in fails(folder, {"beam_size": 2})
+
+
+def test_an_option_that_can_not_be(tiny_run_directory):
+    with pytest.raises(UserError, match="beam_size is 0; it must be at least 1"):
+        load_translate(tiny_run_directory.path, {"beam_size": 0})
+
+
+def test_engines(tiny_run_directory, tmp_path):
+    with pytest.raises(UserError, match="engine is marian; choose from tensorflow, ctranslate2"):
+        load_translate(tiny_run_directory.path, engine="marian")
+    (tmp_path / "model.bin").touch()
+    assert fails(tmp_path).endswith("a CTranslate2 model; give --engine ctranslate2 with it")
 
 
 @pytest.mark.parametrize("kept", [0, 0.5])
-def test_a_damaged_saved_model(saved_model, tmp_path, kept):
+def test_a_damaged_saved_model(tiny_saved_model, tmp_path, kept):
     damaged = tmp_path / "damaged"
-    shutil.copytree(saved_model, damaged)
-    graph = (saved_model / "saved_model.pb").read_bytes()
+    shutil.copytree(tiny_saved_model, damaged)
+    graph = (tiny_saved_model / "saved_model.pb").read_bytes()
     (damaged / "saved_model.pb").write_bytes(graph[: int(kept * len(graph))])
     assert "export it again" in fails(damaged)
 
 
-def test_a_run_without_a_checkpoint_or_a_tokenizer(run, tmp_path):
+def test_a_run_without_a_checkpoint_or_a_tokenizer(tiny_run_directory, tmp_path):
     copy = tmp_path / "copy"
-    shutil.copytree(run.path, copy)
+    shutil.copytree(tiny_run_directory.path, copy)
     (copy / "tokenizer" / "tokenizer.json").unlink()
     assert "tokenizer.json" in fails(copy)
     shutil.rmtree(copy / "checkpoints")

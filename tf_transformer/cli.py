@@ -124,7 +124,7 @@ def translate(
     ] = None,
     top_k: Annotated[int | None, typer.Option(min=0, help="Draw among so many likeliest tokens.")] = None,
     top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest with this probability.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the draws.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Of the draws.")] = None,
     replace_unknown: Annotated[
         bool, typer.Option("--replace-unknown", help="Put the source's word for an unknown token.")
     ] = False,

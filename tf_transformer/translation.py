@@ -90,7 +90,7 @@ def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
         raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
     name = "translate_with_options" if changes else "translate"
     if name not in getattr(loaded, "signatures", {}):
-        raise UserError(f"{path}: a SavedModel without the signature {name}; use one that `export` made")
+        raise UserError(f"{path}: a SavedModel without the signature {name}; export it anew, with this version")
     # The loaded object owns the variables: it must stay alive as long as its signature is in use.
     if not changes:
         return lambda texts: loaded.signatures[name](text=tf.constant(texts, dtype=tf.string))

@@ -1,4 +1,14 @@
-# Help
+"""What the command says of itself, and to a mistyped one."""
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+
+from tests.cli.command import COMMAND
+from tf_transformer.presets import count_parameters
 
 
 def test_help_answers_without_tensorflow():
@@ -17,23 +27,24 @@ def test_help_answers_without_tensorflow():
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("train", ["recipe", "--set", "--run-dir", "--json"]),
-        ("evaluate", ["model", "--source", "--reference", "--lowercase", "--batch-size", "--json"]),
-        ("translate", ["model", "[file]", "--cut", "--batch-size", "--json"]),
-        ("export", ["run", "dest"]),
-        ("presets", ["--json"]),
-        ("demo", []),
+        ("train", "recipe --set --run-dir --json"),
+        ("evaluate", "model --source --reference --lowercase --beam-size --alpha --engine --batch-size --json"),
+        (
+            "translate",
+            "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
+            "--replace-unknown --cut --engine --batch-size --json",
+        ),
+        ("export", "run dest --format --beam-size --alpha --float16 --quantization"),
+        ("presets", "--json"),
+        ("demo", ""),
     ],
 )
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_of_each_command(command, name, options, flag):
     outcome = command(name, flag)
     assert (outcome.status, outcome.err) == (0, "")
-    for option in ("usage:", name, *options):
+    for option in ("usage:", name, *options.split()):
         assert option in outcome.out.decode().lower()
-
-
-# Presets
 
 
 def test_presets_as_json(command):
@@ -62,6 +73,15 @@ def test_presets_as_a_table(command):
         ["train"],
         ["translate", ".", "--beam"],
         ["translate", ".", "--batch-size", "0"],
+        ["translate", ".", "--beam-size", "0"],
+        ["translate", ".", "--nbest", "0"],
+        ["translate", ".", "--alpha", "-0.1"],
+        ["translate", ".", "--alpha", "nan"],
+        ["translate", ".", "--min-length", "0"],
+        ["translate", ".", "--max-length", "0"],
+        ["translate", ".", "--temperature", "hot"],
+        ["translate", ".", "--top-k", "-1"],
+        ["translate", ".", "--seed", str(2**31)],
         ["evaluate", ".", "--source", "a"],
     ],
 )

@@ -1,16 +1,28 @@
-# Processes of their own
+"""Where the process itself matters: its output, its status, its end."""
+
+import os
+import signal
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+from tests.cli.command import COMMAND, train_on
+from tests.tiny_run import MAX_LENGTH, RECIPE, settings, write_pairs
 
 
 def test_standard_error_holds_the_mistake_alone(mistakes):
     """No notice of TensorFlow's, neither from loading it nor from using it."""
     process = subprocess.run(
-        [COMMAND, "translate", mistakes / "versions" / "3"],
+        [COMMAND, "translate", mistakes / "versions" / "3", "--nbest", "2"],
         input=b"A man sees a house.\n\n" + b"house " * 2 * MAX_LENGTH,
         capture_output=True,
         timeout=300,
     )
     assert process.returncode == 2
-    assert process.stdout.decode() == "Ein Mann sieht ein Haus.\n\n"
+    rows = [line.split("\t") for line in process.stdout.decode().splitlines()]
+    assert [number for number, *_ in rows] == ["1", "1", "2"]
+    assert [rows[0][2], rows[2][2]] == ["Ein Mann sieht ein Haus.", ""]
     assert process.stderr.decode().startswith("tf-transformer: standard input, line 3: more tokens than")
     assert process.stderr.count(b"\n") == 1
 
@@ -23,10 +35,10 @@ def test_training_stopped_by_a_mistake_is_quiet_too(mistakes):
     assert process.stderr.count(b"\n") == 1
 
 
-def test_a_reader_who_goes_is_no_reason_to_complain(saved_model, tmp_path):
+def test_a_reader_who_goes_is_no_reason_to_complain(tiny_saved_model, tmp_path):
     file = tmp_path / "sources.txt"
     file.write_text("A man sees a house.\n" * 20_000)
-    words = [COMMAND, "translate", saved_model, file, "--batch-size", "1"]
+    words = [COMMAND, "translate", tiny_saved_model, file, "--batch-size", "1"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"Ein Mann sieht ein Haus.\n"
         process.stdout.close()
@@ -71,6 +83,6 @@ def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
     assert saved in checkpoints.iterdir()
     for other in set(checkpoints.iterdir()) - {saved}:
         other.unlink()
-    outcome = command("translate", tmp_path / "run", stdin=b"A man sees a house.\n\n")
+    outcome = command("translate", tmp_path / "run", "--beam-size", 1, stdin=b"A man sees a house.\n\n")
     assert outcome.status == 0
     assert len(outcome.lines) == 2

@@ -1,10 +1,24 @@
-# Train, evaluate, export
+"""The commands about a run: train, evaluate, export."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import sacrebleu
+import yaml
+
+from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 
 def test_train(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_pairs(tmp_path)
-    replaced = settings(".", name="short", training__steps=3, training__validate_every=2, evaluation__extra_length=0)
+    short = {"training__steps": 3, "training__validate_every": 2, "evaluation__extra_length": 0}
+    replaced = settings(".", name="short", evaluation__beam_size=1, **short)
     outcome = command("train", RECIPE, *(word for setting in replaced for word in ("--set", setting)), "--json")
     assert outcome.status == 0
     run = tmp_path / "runs" / "short"
@@ -22,12 +36,13 @@ def almost_right(tmp_path):
     return write_pairs(tmp_path, other_words)
 
 
-def test_evaluate_scores_what_translate_says(command, saved_model, almost_right):
+def test_evaluate_scores_what_translate_says(command, tiny_saved_model, almost_right):
     source, reference = almost_right
-    hypotheses = command("translate", saved_model, source).lines
+    decoding = ("--beam-size", 2, "--alpha", 0.1)
+    hypotheses = command("translate", tiny_saved_model, source, *decoding).lines
     references = reference.read_text(encoding="utf-8").splitlines()
     options = ("--source", source, "--reference", reference, "--lowercase", "--batch-size", 5)
-    outcome = command("evaluate", saved_model, *options, "--json")
+    outcome = command("evaluate", tiny_saved_model, *options, *decoding, "--json")
     assert (outcome.status, outcome.err) == (0, "")
     scores = json.loads(outcome.out)
 
@@ -38,18 +53,19 @@ def test_evaluate_scores_what_translate_says(command, saved_model, almost_right)
     assert 20 < cased < lowercased < 100
     assert scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [references]).score)
     assert scores["sentences"] == len(PAIRS)
+    assert (scores["beam_size"], scores["alpha"]) == (2, 0.1)
 
 
-def test_evaluate_of_a_run_is_kept_in_it(command, run, almost_right, tmp_path):
+def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_right, tmp_path):
     copy = tmp_path / "copy"
-    shutil.copytree(run.path, copy)
+    shutil.copytree(tiny_run_directory.path, copy)
     # Batches for training may be too small for the longest text the model takes; scoring must not mind.
     recipe = yaml.safe_load((copy / "recipe.yaml").read_text())
     recipe["data"].update(max_length=MAX_LENGTH // 2, batch_tokens=MAX_LENGTH // 2)
     (copy / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     before = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
     source, reference = almost_right
-    outcome = command("evaluate", copy, "--source", source, "--reference", reference)
+    outcome = command("evaluate", copy, "--source", source, "--reference", reference, "--beam-size", 1)
     assert (outcome.status, outcome.err) == (0, "")
     scores = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
     shown = outcome.out.decode()
@@ -58,13 +74,23 @@ def test_evaluate_of_a_run_is_kept_in_it(command, run, almost_right, tmp_path):
     assert f"perplexity {scores['perplexity']:.3f} a token\n" in shown
     assert scores["earlier"] == [{key: value for key, value in before.items() if key != "earlier"}]
     assert (scores["source"], scores["reference"]) == (str(source), str(reference))
+    assert scores["beam_size"] == 1 and "alpha" not in scores
     assert scores["bleu"] < before["bleu"]
     assert scores["perplexity"] > before["perplexity"]
 
 
-def test_export(command, run, tmp_path):
+def test_export(command, tiny_run_directory, tiny_saved_model, tmp_path):
     (tmp_path / "tiny" / "7").mkdir(parents=True)
-    outcome = command("export", run.path, tmp_path / "tiny")
-    assert (outcome.status, outcome.lines) == (0, [str(tmp_path / "tiny" / "8")])
+    options = ("--beam-size", 2, "--alpha", 0.1, "--float16")
+    outcome = command("export", tiny_run_directory.path, tmp_path / "tiny", *options)
+    exported = tmp_path / "tiny" / "8"
+    assert (outcome.status, outcome.lines) == (0, [str(exported)])
     assert sorted(os.listdir(tmp_path / "tiny")) == ["7", "8"]
-    assert (tmp_path / "tiny" / "8" / "saved_model.pb").is_file()
+    assert (exported / "saved_model.pb").is_file()
+    decoding = json.loads((exported / "assets.extra" / "decoding_options.json").read_text(encoding="utf-8"))
+    # What isn't told is the recipe's.
+    assert (decoding["beam_size"], decoding["alpha"], decoding["extra_length"]) == (2, 0.1, 10)
+    size, full_size = (
+        (model / "variables" / "variables.data-00000-of-00001").stat().st_size for model in (exported, tiny_saved_model)
+    )
+    assert size == pytest.approx(full_size / 2, rel=0.1)

@@ -1,21 +1,35 @@
-# Translate
+"""Translating: a line in is a line out, and each option is what the model is asked for."""
+
+import json
+import random
+import sys
+from dataclasses import asdict
+
+import pytest
+import tensorflow as tf
+
+from tests.tiny_run import MAX_LENGTH, PAIRS
+from tf_transformer import cli
+from tf_transformer.decoding.options import DecodingOptions
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 GERMAN = dict(PAIRS)
 
 
-def test_one_line_in_is_one_line_out_in_order(command, saved_model, tmp_path):
+def test_one_line_in_is_one_line_out_in_order(command, tiny_saved_model, tmp_path):
     sources = [source for source, _ in PAIRS] + [""]
     sources = random.Random(5).sample(sources * 2, 2 * len(sources))
     file = tmp_path / "sources.txt"
     file.write_text("".join(source + "\n" for source in sources), encoding="utf-8")
     # With 2 at once the text is more than one window.
-    outcome = command("translate", saved_model, file, "--batch-size", 2)
+    outcome = command("translate", tiny_saved_model, file, "--batch-size", 2)
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.lines == [GERMAN.get(source, "") for source in sources]
-    assert command("translate", saved_model, stdin=file.read_bytes()).out == outcome.out
+    assert command("translate", tiny_saved_model, stdin=file.read_bytes()).out == outcome.out
 
 
-def test_what_ends_a_line_and_what_does_not(command, saved_model):
+def test_what_ends_a_line_and_what_does_not(command, tiny_saved_model):
     lines = [
         b"\xef\xbb\xbfA man sees a house.\r\n",  # a byte order mark, and Windows' line end
         b"\n",
@@ -25,7 +39,7 @@ def test_what_ends_a_line_and_what_does_not(command, saved_model):
         b" \n",
         b"A woman sees the green apple.",  # no end
     ]
-    outcome = command("translate", saved_model, stdin=b"".join(lines))
+    outcome = command("translate", tiny_saved_model, stdin=b"".join(lines))
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.lines == [
         "Ein Mann sieht ein Haus.",
@@ -44,13 +58,13 @@ def test_a_translation_of_several_lines_is_written_as_one(capsysbinary):
     assert capsysbinary.readouterr().out == b"Ein Mann sieht ein Haus.\n"
 
 
-def test_nothing_in_is_nothing_out(command, saved_model):
-    assert command("translate", saved_model, stdin=b"") == (0, b"", "")
+def test_nothing_in_is_nothing_out(command, tiny_saved_model):
+    assert command("translate", tiny_saved_model, stdin=b"") == (0, b"", "")
 
 
-def test_translate_as_json(command, saved_model):
+def test_translate_as_json(command, tiny_saved_model):
     text = "A man sees a house.\n\n" + "house " * 2 * MAX_LENGTH
-    outcome = command("translate", saved_model, "--json", "--cut", stdin=text.encode())
+    outcome = command("translate", tiny_saved_model, "--json", "--cut", stdin=text.encode())
     assert (outcome.status, outcome.err) == (0, "")
     known, empty, long = (json.loads(line) for line in outcome.lines)
     assert (known["translation"], known["truncated"]) == ("Ein Mann sieht ein Haus.", False)
@@ -64,3 +78,114 @@ def test_a_sentence_too_long_is_cut_on_request(command, mistakes):
     assert (outcome.status, outcome.err, len(outcome.lines)) == (0, "", 3)
     assert outcome.lines[1]
     assert outcome.lines[0] == outcome.lines[2]  # it does not hang on its neighbours
+
+
+# What it is asked for
+
+EXPORTED = DecodingOptions(beam_size=2, alpha=0.3, extra_length=7)
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory):
+    """A SavedModel that answers with the options it is given, as its only words but the text itself."""
+    names = [name for name in asdict(EXPORTED) if name != "extra_length"]
+    kinds = {int: tf.int32, float: tf.float32, bool: tf.bool, type(None): tf.int32}
+    options = [tf.TensorSpec([], kinds[type(getattr(EXPORTED, name))], name) for name in names]
+    text = tf.TensorSpec([None], tf.string, "text")
+
+    def translate(text):
+        return {"translation": text, "score": tf.zeros(tf.shape(text)), "truncated": tf.zeros(tf.shape(text), tf.bool)}
+
+    def translate_with_options(text, prefix, *values):
+        told = [
+            tf.strings.join([f'"{name}": ', tf.strings.as_string(v)]) for name, v in zip(names, values, strict=True)
+        ]
+        answers = tf.strings.join([text, prefix, "{", tf.strings.join(told, separator=", "), "}"])
+        number = values[names.index("num_hypotheses")]
+        # Of nothing there is one translation.
+        ranks = tf.cast(tf.range(number), tf.float32)
+        scores = tf.where((text == "")[:, None] & (ranks > 0), -float("inf"), -0.25 * (ranks + 1))
+        return {
+            "translation": tf.repeat(answers[:, None], number, axis=1),
+            "score": scores,
+            "truncated": tf.zeros(tf.shape(text), tf.bool),
+        }
+
+    module = tf.Module()
+    module.translate = tf.function(translate, [text])
+    module.asked = tf.function(translate_with_options, [text, tf.TensorSpec([None], tf.string, "prefix"), *options])
+    folder = tmp_path_factory.mktemp("echo") / "1"
+    signatures = {"translate": module.translate, "translate_with_options": module.asked}
+    tf.saved_model.save(module, str(folder), signatures)
+    (folder / "assets.extra").mkdir(exist_ok=True)
+    (folder / "assets.extra" / "decoding_options.json").write_text(json.dumps(asdict(EXPORTED)))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ("--beam-size 3", {"beam_size": 3}),
+        ("--alpha 1.5", {"alpha": 1.5}),
+        ("--alpha 0", {"alpha": 0}),
+        ("--min-length 2 --max-length 9", {"min_length": 2, "max_length": 9}),
+        (
+            "--temperature 0.75 --top-k 5 --top-p 0.5 --seed 3",
+            {"temperature": 0.75, "top_k": 5, "top_p": 0.5, "seed": 3},
+        ),
+        ("--replace-unknown", {"replace_unknown": True}),
+    ],
+)
+def test_an_option_is_asked_for_in_place_of_the_exports_own(command, echo, words, changed):
+    outcome = command("translate", echo, *words.split(), stdin=b"A man.\n\n")
+    assert (outcome.status, outcome.err) == (0, "")
+    expected = {**asdict(EXPORTED), "max_length": 0, **changed}
+    del expected["extra_length"]
+    for line, text in zip(outcome.lines, ("A man.", ""), strict=True):
+        assert line.startswith(text + "{")
+        assert json.loads(line.removeprefix(text)) == pytest.approx(expected)
+
+
+def test_without_options_it_is_not_asked_for_any(command, echo):
+    assert command("translate", echo, stdin=b"A man.\n").lines == ["A man."]
+
+
+@pytest.mark.parametrize(
+    ("words", "beam_size"), [([], 3), (["--beam-size", 5], 5), (["--temperature", 1, "--beam-size", 1], 1)]
+)
+def test_nbest(command, echo, words, beam_size):
+    """A line for each: the number of the text's line, the score, the translation."""
+    words = ["translate", echo, "--nbest", 3, *words]
+    outcome = command(*words, stdin=b"A man.\n\nA dog.\n")
+    assert (outcome.status, outcome.err) == (0, "")
+    rows = [line.split("\t") for line in outcome.lines]
+    scores = ["-0.2500", "-0.5000", "-0.7500"]
+    assert [row[:2] for row in rows] == [*(["1", s] for s in scores), ["2", scores[0]], *(["3", s] for s in scores)]
+    assert {row[2].partition("{")[0] for row in rows} == {"A man.", "", "A dog."}
+    asked = json.loads(rows[0][2].removeprefix("A man."))
+    assert (asked["num_hypotheses"], asked["beam_size"]) == (3, beam_size)
+
+    man, nothing, _ = (json.loads(line) for line in command(*words, "--json", stdin=b"A man.\n\nA dog.\n").lines)
+    assert man["nbest"] == [{"translation": rows[0][2], "score": score} for score in (-0.25, -0.5, -0.75)]
+    assert (man["translation"], man["score"]) == (rows[0][2], -0.25)
+    assert len(nothing["nbest"]) == 1
+
+
+def test_the_nbest_of_a_model(command, tiny_saved_model, tiny_run_directory):
+    """Best first, the first of them what is translated without; on a run as on its export."""
+    source, target = PAIRS[0]
+    stdin = f"{source}\nOur dog\n".encode()
+    plain = command("translate", tiny_saved_model, stdin=stdin).lines
+    assert plain[0] == target
+    outcomes = [
+        command("translate", model, "--nbest", 3, stdin=stdin) for model in (tiny_saved_model, tiny_run_directory.path)
+    ]
+    of_export, of_run = ([line.split("\t") for line in outcome.lines] for outcome in outcomes)
+    assert [number for number, *_ in of_export] == ["1"] * 3 + ["2"] * 3
+    assert [text for _, _, text in of_export[::3]] == plain
+    for rows in of_export[:3], of_export[3:]:
+        scores = [float(score) for _, score, _ in rows]
+        assert scores == sorted(scores, reverse=True) and scores[0] > scores[2]
+        assert len({text for _, _, text in rows}) == 3
+    assert [(number, text) for number, _, text in of_run] == [(number, text) for number, _, text in of_export]
+    assert [float(row[1]) for row in of_run] == pytest.approx([float(row[1]) for row in of_export], abs=2e-4)

@@ -56,20 +56,31 @@ class TableModel:
 
     def start_cache(self, rows, beams=1):
         rows = tf.convert_to_tensor(rows, "int32")
-        unknown_zero = tf.size(tf.where(rows < 0))  # a loop's tensors may not grow from a length that is known
-        return {"row": rows, "tokens": tf.zeros((tf.size(rows), unknown_zero, beams), "int32")}
+        # A graph's loop lets nothing grow whose length it knows.
+        unknown_zero = tf.while_loop(lambda zero: zero < 0, lambda zero: (zero + 1,), (0,))[0]
+        nothing = tf.zeros((tf.size(rows), unknown_zero), "int32")
+        return {"row": rows, "tokens": nothing, "positions": nothing}
 
     def step(self, ids, position, cache, history):
-        beams, length = tf.shape(history)[1], tf.shape(history)[2]
-        tokens = tf.concat([cache["tokens"], tf.reshape(ids, (-1, 1, beams))], axis=1)
-        tf.debugging.assert_equal(tf.shape(history), [tf.size(cache["row"]), beams, position + 1, beams])
-        tf.debugging.assert_equal(tf.shape(tokens)[1], length)
-        tf.debugging.assert_equal(tf.reduce_sum(tf.cast(history, "int32"), axis=-1), 1, "one entry at each position")
-        path = tf.reduce_sum(tf.where(history, tokens[:, None], 0), axis=-1)
-        tf.debugging.assert_equal(path[:, :, -1], tokens[:, -1], "its own entry at this position")
-        states = tf.reduce_sum(path * tf.constant(FACTORS)[:length], axis=-1) % STATES
+        rows, beams = tf.size(cache["row"]), tf.shape(history)[1]
+        tokens = tf.concat([cache["tokens"], tf.reshape(ids, (rows, beams))], axis=1)
+        positions = tf.concat([cache["positions"], tf.fill((rows, beams), position)], axis=1)
+        tf.debugging.assert_equal(tf.shape(history), [rows, beams, tf.shape(tokens)[1]])
+        own = tf.broadcast_to(tf.eye(beams, dtype="bool"), (rows, beams, beams))
+        tf.debugging.assert_equal(history[:, :, -beams:], own, "its own entry at this position")
+        chosen = tf.cast(history, "int32")
+        at = tf.one_hot(positions, position + 1, dtype="int32")  # (rows, entries, positions)
+        tf.debugging.assert_equal(tf.linalg.matmul(chosen, at), 1, "one entry at each position")
+        weighted = tokens * tf.gather(tf.constant(FACTORS), positions)
+        states = tf.linalg.matvec(chosen, weighted) % STATES
         logits = tf.gather(tf.gather(tf.constant(TABLE), cache["row"]), states, batch_dims=1)
-        return tf.reshape(logits, (-1, VOCABULARY)), {"row": cache["row"], "tokens": tokens}
+        return tf.reshape(logits, (-1, VOCABULARY)), {"row": cache["row"], "tokens": tokens, "positions": positions}
+
+    def settle(self, cache, rows, entries):
+        kept = {name: tf.gather(cache[name], rows) for name in cache}
+        return {"row": kept["row"]} | {
+            name: tf.gather(kept[name], entries, batch_dims=1) for name in ("tokens", "positions")
+        }
 
 
 def whole_passes(model):

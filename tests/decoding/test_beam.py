@@ -316,3 +316,21 @@ def check_greedy(ids, scores, greedy_ids, log_probabilities, limits, alpha):
     lengths = np.count_nonzero(greedy_ids, axis=1)
     wanted = log_probabilities / length_penalty(lengths, alpha)
     np.testing.assert_allclose(scores[:, 0], np.where(np.array(limits) > 0, wanted, NOT_POSSIBLE), rtol=1e-5)
+
+
+def test_in_a_graph_that_knows_everything_beforehand(model, translated):
+    """Constants tempt TensorFlow to work out lengths that the loops then outgrow."""
+    sources, limits = padded(SOURCES, 9), [12, 9, 5, 0, 7, 12]
+
+    @tf.function(autograph=False)
+    def constant():
+        stepper = Stepper(model)
+        cache = stepper.start_cache(tf.constant(sources), 4)
+        greedy = greedy_search(stepper, stepper.start_cache(tf.constant(sources)), limits, START, END)
+        return beam_search(stepper, cache, limits, START, END), greedy
+
+    (ids, scores), (greedy_ids, _) = constant()
+    expected, expected_scores = translated(sources, limits, 4, 0.6, 1)
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)
+    np.testing.assert_array_equal(greedy_ids, translated(sources, limits, 1, 0.6, 1)[0][:, 0])

@@ -97,9 +97,13 @@ class Script:
     def step(self, ids, position, cache, history):
         rows = cache["row"].numpy()
         self.calls.append((int(position), rows.tolist(), ids.numpy().tolist()))
-        assert history.shape == (len(rows), 1, position + 1, 1) and history.numpy().all()
+        assert history.shape == (len(rows), 1, position + 1) and history.numpy().all()
         tokens = np.where(self.closing[rows] == position + 1, END, 5)
         return tf.one_hot(tokens, VOCABULARY), cache
+
+    def settle(self, cache, rows, entries):
+        assert (entries.numpy() == np.arange(entries.shape[1])).all()  # there is no other hypothesis's to drop
+        return {"row": tf.gather(cache["row"], rows)}
 
 
 @pytest.mark.parametrize("limits, steps", [([3, 5], 5), ([9, 9], 6), ([9, 0], 4), ([0, 0], 0), ([1, 2], 2)])
@@ -138,6 +142,9 @@ def test_the_score_does_not_count_what_padding_would_have_got():
     class Always:
         def step(self, ids, position, cache, history):
             return tf.math.log([[0.5, 0.1, 0.1, 0.3]]), cache
+
+        def settle(self, cache, rows, entries):
+            return cache
 
     ids, scores = greedy_search(Always(), {}, [5], START, END)
     assert ids.numpy().tolist() == [[END, 0, 0, 0, 0]]

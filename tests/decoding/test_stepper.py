@@ -1,6 +1,5 @@
 """The Transformer's steps against its whole passes, and against the NumPy reference."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -49,7 +48,7 @@ def model():
 
 def one_beam(position):
     """The history of a hypothesis that has no others beside it."""
-    return np.ones((1, 1, position + 1, 1), bool)
+    return np.ones((1, 1, position + 1), bool)
 
 
 def step_by_step(model, source, target):
@@ -94,7 +93,7 @@ class Beams:
     @property
     def history(self):
         batch, beams, length = self.entries.shape
-        return self.entries[..., None] == np.arange(beams)
+        return (self.entries[..., None] == np.arange(beams)).reshape(batch, beams, length * beams)
 
     def go_on(self):
         batch, beams, _ = self.tokens.shape
@@ -124,33 +123,59 @@ def test_each_hypothesis_s_steps_equal_the_whole_of_its_own_tokens(any_model):
 
 
 def test_what_a_cache_holds(model):
-    """And that the first axis of all of it is the sentences', so that rows can leave, or go on in another order."""
+    """And that rows can leave, or go on in another order, and entries that nothing descends from any more."""
     stepper = Stepper(model)
     cache = stepper.start_cache(SOURCE, beams=2)
-    history = np.eye(2, dtype=bool)[None, :, None].repeat(3, axis=0)
+    history = np.eye(2, dtype=bool)[None].repeat(3, axis=0)
     first, after = stepper.step(np.full(6, 2), 0, cache, history)
     for layer, grown in zip(cache["layers"], after["layers"], strict=True):
-        assert (layer["keys"].shape, layer["values"].shape) == ((3, 4, 0, 2, 5), (3, 4, 0, 2, 7))
-        assert (grown["keys"].shape, grown["values"].shape) == ((3, 4, 1, 2, 5), (3, 4, 1, 2, 7))
+        assert (layer["keys"].shape, layer["values"].shape) == ((3, 4, 0, 5), (3, 4, 0, 7))
+        assert (grown["keys"].shape, grown["values"].shape) == ((3, 4, 2, 5), (3, 4, 2, 7))
         assert (layer["context_keys"].shape, layer["context_values"].shape) == ((3, 4, 6, 5), (3, 4, 6, 7))
         assert grown["context_keys"] is layer["context_keys"]
-    assert all(len(tensor) == 3 for tensor in keras.tree.flatten(after))
 
-    order = np.array([2, 0, 0, 1])
-    after = keras.tree.map_structure(lambda x: keras.ops.take(x, order, axis=0), after)
+    # Of the last sentence both hypotheses, of the others two that go on from one.
+    order, entries = np.array([2, 0, 0, 1], "int32"), np.array([[1, 0], [1, 0], [0, 1], [1, 0]], "int32")
+    settled = stepper.settle(after, order, entries)
+    for layer in settled["layers"]:
+        assert (layer["settled_keys"].shape, layer["settled_values"].shape) == ((4, 4, 2, 5), (4, 4, 2, 7))
+        assert (layer["keys"].shape, layer["values"].shape) == ((4, 4, 0, 5), (4, 4, 0, 7))
     tokens = np.array([[4, 5], [6, 7], [8, 9], [10, 11]])
-    history = np.concatenate([history[order], history[order]], axis=2)
-    logits, _ = stepper.step(tokens.reshape(-1), 1, after, history)
+    descent = np.eye(2, dtype=bool)[None, ::-1].repeat(4, axis=0)
+    own = np.eye(2, dtype=bool)[None].repeat(4, axis=0)
+    logits, _ = stepper.step(tokens.reshape(-1), 1, settled, np.concatenate([descent, own], axis=2))
     targets = np.stack([np.full(8, 2), tokens.reshape(-1)], axis=1)
     whole = model((SOURCE[order].repeat(2, axis=0), targets))
     np.testing.assert_allclose(logits, whole[:, -1], rtol=0, atol=1e-5)
     # A step leaves the cache that it was given alone.
-    np.testing.assert_array_equal(stepper.step(np.full(6, 2), 0, cache, np.eye(2, dtype=bool)[None, :, None])[0], first)
+    np.testing.assert_array_equal(stepper.step(np.full(6, 2), 0, cache, history)[0], first)
+
+
+def test_hypotheses_go_on_as_themselves_when_the_cache_is_settled(model):
+    """Again and again, with only the entries kept that something descends from, as many as the neediest row has."""
+    steps, beams = 9, 3
+    stepper = Stepper(model)
+    cache, hypotheses = stepper.start_cache(SOURCE, beams), Beams(len(SOURCE), beams, seed=1)
+    rows = np.arange(len(SOURCE), dtype="int32")
+    kept = np.zeros((len(SOURCE), 0), int)  # which of all entries ever made the cache still has
+    for position in range(steps):
+        new = np.arange(position * beams, (position + 1) * beams)[None].repeat(len(SOURCE), axis=0)
+        kept = np.concatenate([kept, new], axis=1)
+        history = np.take_along_axis(hypotheses.history, kept[:, None], axis=2)
+        logits, cache = stepper.step(hypotheses.tokens[:, :, -1].reshape(-1), position, cache, history)
+        whole = model((SOURCE.repeat(beams, axis=0), hypotheses.tokens.reshape(-1, position + 1)))[:, -1]
+        np.testing.assert_allclose(logits, whole, rtol=0, atol=1e-5)
+        if position % 3 == 2:
+            needed = history.any(axis=1)
+            entries = np.argsort(~needed, axis=1, kind="stable")[:, : needed.sum(axis=1).max()].astype("int32")
+            cache, kept = stepper.settle(cache, rows, entries), np.take_along_axis(kept, entries, axis=1)
+        hypotheses.go_on()
+    assert kept.shape[1] < steps * beams
 
 
 SHAPES = {
-    "dynamic": ((None, None), (None, None, None), (None, None, None, None, None)),
-    "static": ((3, 6), (6, 3, 4), (6, 3, 4, 6, 4)),
+    "dynamic": ((None, None), (None, None, None), (None, None, None, None)),
+    "static": ((3, 6), (6, 3, 4), (6, 3, 4, 24)),
 }
 
 
@@ -172,7 +197,7 @@ def test_steps_in_a_compiled_loop_equal_the_whole(model, shapes):
         beams = ids.shape[2] or tf.shape(ids)[2]
 
         def one_step(position, cache, logits):
-            history = histories[position][:, :, : position + 1]
+            history = histories[position][:, :, : (position + 1) * beams]
             step, cache = stepper.step(tf.reshape(ids[position], (-1,)), position, cache, history)
             return position + 1, cache, logits.write(position, step)
 
@@ -181,18 +206,18 @@ def test_steps_in_a_compiled_loop_equal_the_whole(model, shapes):
         *_, logits = tf.while_loop(lambda position, *_: position < count, one_step, first)
         return logits.stack()
 
-    hypotheses, ids, histories = Beams(3, 4, seed=0), [], np.zeros((6, 3, 4, 6, 4), bool)
+    hypotheses, ids, histories = Beams(3, 4, seed=0), [], np.zeros((6, 3, 4, 24), bool)
     expected = []
     for position in range(6):
         ids.append(hypotheses.tokens[:, :, -1])
-        histories[position, :, :, : position + 1] = hypotheses.history
+        histories[position, :, :, : (position + 1) * 4] = hypotheses.history
         targets = hypotheses.tokens.reshape(12, -1)
         expected.append(model((SOURCE.repeat(4, axis=0), targets))[:, -1])
         hypotheses.go_on()
     ids = np.array(ids, "int32")
     np.testing.assert_allclose(all_steps(SOURCE, ids, histories), expected, rtol=0, atol=1e-5)
     if shapes is SHAPES["dynamic"]:
-        short = all_steps(SOURCE[:2, :4], ids[:1, :2, :1], histories[:1, :2, :1, :, :1])
+        short = all_steps(SOURCE[:2, :4], ids[:1, :2, :1], histories[:1, :2, :1, :1])
         whole = model((SOURCE[:2, :4], ids[0, :2, :1]))
         np.testing.assert_allclose(short[0], whole[:, 0], rtol=0, atol=1e-5)
 

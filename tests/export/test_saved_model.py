@@ -7,15 +7,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from tests.tiny_run import PAIRS, tiny_run
+from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_run
+from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run
-from tf_transformer.export import Translator, export_saved_model, version_folder
+from tf_transformer.export import Translator, export_saved_model, used_ops, version_folder
 from tf_transformer.model import Transformer
 from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.tokenizers import train_tokenizers
@@ -38,15 +41,20 @@ BATCHES = {
 # It stands where a server does: it has TensorFlow and TensorFlow Text, and nothing of ours.
 READER = """
 import gc, json, sys
+from pathlib import Path
 sys.modules["tf_transformer"] = None  # whoever imports it fails, installed or not
-import tensorflow as tf, tensorflow_text
+import tensorflow as tf
+
+question = json.load(sys.stdin)
+lists_of_ops = [Path(path, "assets.extra", "ops.txt").read_text().split() for path in question["paths"]]
+foreign = [[op for op in ops if not hasattr(tf.raw_ops, op)] for ops in lists_of_ops]
+import tensorflow_text
 
 def lists(output):
     assert sorted(output) == ["score", "translation", "truncated"], output
     columns = {key: value.numpy().tolist() for key, value in output.items()}
     return {**columns, "translation": [text.hex() for text in columns["translation"]]}
 
-question = json.load(sys.stdin)
 batches = {
     name: tf.constant([bytes.fromhex(text) for text in texts], tf.string, shape=[len(texts)])
     for name, texts in question["batches"].items()
@@ -73,21 +81,22 @@ del models, model, translate
 gc.collect()
 assert lists(tf.saved_model.load(question["paths"][0]).signatures["translate"](text=texts)) == expected
 assert not [name for name in sys.modules if name.startswith("tf_transformer.")]
-json.dump(answers, sys.stdout)
+json.dump({"answers": answers, "foreign ops": foreign}, sys.stdout)
 """
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A trained run's translator, and its export from a run that is gone by now."""
-    folder = tmp_path_factory.mktemp("trained")
-    copy = folder / "run"
-    shutil.copytree(tiny_run(tmp_path_factory.getbasetemp()).path, copy)
-    run = RunDirectory.open(copy)
-    translator = Translator(load_model(copy), run.load_tokenizers(), extra_length=10)
-    path = export_run(run, folder / "savedmodel")
-    shutil.rmtree(copy)
-    return translator, path
+TRAINED, HALF = "trained: bpe, joint", "trained, float16"
+RANDOM = {
+    "bpe, separate": ("bpe", False, 320),
+    "wordpiece, separate": ("wordpiece", False, 60),
+}
+NAMES = [TRAINED, HALF, *RANDOM]
+
+# All that the tokenizers may add to TensorFlow's own operations, by the first word of an export's name.
+TEXT_OPS = {
+    "bpe": {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp"},
+    "wordpiece": {"NormalizeUTF8", "FastWordpieceTokenizeWithOffsets"},
+}
 
 
 def random_translator(kind: str, joint: bool, vocab_size: int) -> Translator:
@@ -98,55 +107,62 @@ def random_translator(kind: str, joint: bool, vocab_size: int) -> Translator:
     model.build(((None, None), (None, None)))
     random = np.random.default_rng(7)
     model.set_weights([random.normal(size=weights.shape) for weights in model.get_weights()])
-    return Translator(model, tokenizers, extra_length=10)
+    return Translator(model, tokenizers, DecodingOptions(extra_length=10))
 
 
-TRAINED = "trained: bpe, joint"
-RANDOM = {
-    "bpe, separate": ("bpe", False, 320),
-    "wordpiece, joint": ("wordpiece", True, 90),
-    "wordpiece, separate": ("wordpiece", False, 60),
-}
-NAMES = [TRAINED, *RANDOM]
+class Exports(NamedTuple):
+    """By name of the export: its translator, its folder, what the other process got out of it, and its foreign ops."""
+
+    translators: dict
+    paths: dict
+    answers: dict
+    foreign: dict
 
 
 @pytest.fixture(scope="module")
-def answers(trained, tmp_path_factory):
-    """By name of the export: its translator, and what the other process got out of it."""
-    folder = tmp_path_factory.mktemp("elsewhere")
-    translators, paths = [trained[0]], [trained[1]]
+def exports(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exports")
+    # The run is gone before its exports are loaded.
+    shutil.copytree(tiny_run(tmp_path_factory.getbasetemp()).path, folder / "run")
+    run = RunDirectory.open(folder / "run")
+    trained = Translator(load_model(run.path), run.load_tokenizers(), DecodingOptions(extra_length=10))
+    translators = {TRAINED: trained, HALF: trained}
+    paths = {name: export_run(run, folder / name, half=name == HALF) for name in (TRAINED, HALF)}
+    shutil.rmtree(folder / "run")
     for name, arguments in RANDOM.items():
-        translators.append(random_translator(*arguments))
-        paths.append(export_saved_model(translators[-1], folder / name))
+        translators[name] = random_translator(*arguments)
+        paths[name] = export_saved_model(translators[name], folder / name)
     batches = {name: [text.hex() for text in texts] for name, texts in BATCHES.items()}
     process = subprocess.run(
         [sys.executable, "-I", "-c", READER],
-        input=json.dumps({"paths": [str(path) for path in paths], "batches": batches}),
+        input=json.dumps({"paths": [str(paths[name]) for name in NAMES], "batches": batches}),
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=300,
+        timeout=600,
     )
     assert process.returncode == 0, process.stderr
-    return dict(zip(NAMES, zip(translators, json.loads(process.stdout), strict=True), strict=True))
+    found = json.loads(process.stdout)
+    answers, foreign = (dict(zip(NAMES, found[key], strict=True)) for key in ("answers", "foreign ops"))
+    return Exports(translators, paths, answers, foreign)
 
 
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("name", NAMES)
-def test_another_process_gets_what_the_translator_gives(answers, name, batch):
-    translator, answer = answers[name]
-    answer = answer[batch]["together"]
-    output = translator.translate(tf.constant(BATCHES[batch], tf.string, shape=[len(BATCHES[batch])]))
+def test_another_process_gets_what_the_translator_gives(exports, name, batch):
+    answer = exports.answers[name][batch]["together"]
+    output = exports.translators[name].translate(tf.constant(BATCHES[batch], tf.string, shape=[len(BATCHES[batch])]))
     assert [bytes.fromhex(text) for text in answer["translation"]] == output["translation"].numpy().tolist()
-    np.testing.assert_allclose(answer["score"], output["score"], rtol=1e-5, atol=1e-5)
+    tolerance = 0.05 if name == HALF else 1e-5
+    np.testing.assert_allclose(answer["score"], output["score"], rtol=tolerance, atol=tolerance)
     assert answer["truncated"] == output["truncated"].numpy().tolist()
     assert len(answer["translation"]) == len(BATCHES[batch])
 
 
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("name", NAMES)
-def test_in_it_a_batch_gives_what_each_text_alone_gives(answers, name, batch):
-    answer = answers[name][1][batch]
+def test_in_it_a_batch_gives_what_each_text_alone_gives(exports, name, batch):
+    answer = exports.answers[name][batch]
     alone = {key: [one[key][0] for one in answer["one by one"]] for key in answer["together"]}
     assert alone["translation"] == answer["together"]["translation"]
     assert alone["truncated"] == answer["together"]["truncated"]
@@ -154,36 +170,82 @@ def test_in_it_a_batch_gives_what_each_text_alone_gives(answers, name, batch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_whatever_goes_in_utf8_comes_out(answers, name):
-    answer = answers[name][1]["nasty"]["together"]
+def test_whatever_goes_in_utf8_comes_out(exports, name):
+    answer = exports.answers[name]["nasty"]["together"]
     for text in answer["translation"]:
         bytes.fromhex(text).decode("utf-8")  # which raises unless it is
     assert answer["truncated"][0]
     assert answer["translation"][-1] == ""  # of blanks alone
 
 
-def test_the_trained_one_translates(answers):
-    translations = answers[TRAINED][1]["seven"]["together"]["translation"]
+@pytest.mark.parametrize("name", [TRAINED, HALF])
+def test_the_trained_one_translates(exports, name):
+    translations = exports.answers[name]["seven"]["together"]["translation"]
     assert [bytes.fromhex(text).decode() for text in translations] == [target for _, target in PAIRS[:7]]
 
 
-def test_the_random_ones_speak(answers):
+def test_the_random_ones_speak(exports):
     """Or else the comparisons above would compare empty strings."""
     for name in RANDOM:
-        texts = answers[name][1]["seven"]["together"]["translation"]
+        texts = exports.answers[name]["seven"]["together"]["translation"]
         assert len(set(texts)) > 1
         assert all(texts)
 
 
-class Echo(tf.Module):
+@pytest.mark.parametrize("name", NAMES)
+def test_its_ops_are_tensorflow_s_and_the_tokenizer_s(exports, name):
+    listed = (exports.paths[name] / "assets.extra" / "ops.txt").read_text(encoding="utf-8").splitlines()
+    assert listed == used_ops(exports.paths[name])
+    assert "MatMul" in listed and not [op for op in listed if op.startswith("Xla")]
+    kind = "wordpiece" if name.startswith("wordpiece") else "bpe"
+    assert set(exports.foreign[name]) <= TEXT_OPS[kind]
+    assert exports.foreign[name]
+
+
+def test_float16_weights_are_half_the_size_and_all_there_is(exports):
+    weights = exports.translators[TRAINED].model.weights
+    checkpoint = tf.train.load_checkpoint(str(exports.paths[HALF] / "variables" / "variables"))
+    saved = [key for key in checkpoint.get_variable_to_shape_map() if "OBJECT_GRAPH" not in key]
+    assert {checkpoint.get_variable_to_dtype_map()[key] for key in saved} == {tf.float16}
+    shapes = [checkpoint.get_variable_to_shape_map()[key] for key in saved]
+    assert sorted(shapes) == sorted(weight.shape.as_list() for weight in weights)
+    whole, half = (
+        (exports.paths[name] / "variables" / "variables.data-00000-of-00001").stat().st_size for name in (TRAINED, HALF)
+    )
+    parameters = sum(int(np.prod(shape)) for shape in shapes)
+    assert whole - half == pytest.approx(2 * parameters, rel=0.05)
+    # Nor do they lie in the graph as constants, where only the positions may.
+    graph = SavedModel.FromString((exports.paths[HALF] / "saved_model.pb").read_bytes()).meta_graphs[0].graph_def
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    floats = [node for node in nodes if node.op == "Const" and tf.as_dtype(node.attr["dtype"].type).is_floating]
+    assert max(tf.make_ndarray(node.attr["value"].tensor).size for node in floats) <= MAX_LENGTH * 32
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_beside_the_graph_lie_its_options_and_its_warm_up(exports, name):
+    extra = exports.paths[name] / "assets.extra"
+    assert sorted(os.listdir(extra)) == ["decoding_options.json", "ops.txt", "tf_serving_warmup_requests"]
+    options = json.loads((extra / "decoding_options.json").read_text(encoding="utf-8"))
+    assert DecodingOptions(**options) == exports.translators[name].options
+    assert (extra / "tf_serving_warmup_requests").stat().st_size
+
+
+class Exportable(tf.Module):
     """The least that can be exported."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.options = DecodingOptions()
+        self.functions = {"translate": self.translate}
+
+
+class Echo(Exportable):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def translate(self, text):
         return {"translation": text}
 
 
-class FullDisk(tf.Module):
+class FullDisk(Exportable):
     """Fails in the middle of an export, as a full disk does."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)

@@ -1,47 +1,46 @@
-"""Text to text in one graph: against a search that runs the whole model anew for each token."""
+"""Text to text in one graph: against searches that run the whole model anew for each token."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_run
+from tests.decoding import by_hand
+from tests.tiny_run import MAX_LENGTH, PAIRS
+from tf_transformer.decoding import DecodingOptions
+from tf_transformer.errors import UserError
 from tf_transformer.export import Translator
-from tf_transformer.run_directory import load_model
-from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
+from tf_transformer.tokenizers.base import END_ID
 
-EXTRA_LENGTH = 3
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return tiny_run(tmp_path_factory.getbasetemp())
+# The last two it has never seen: there the hypotheses are near each other.
+TEXTS = [PAIRS[5][0], "Our dog", "green! houses, love; a man's apple"]
 
 
-@pytest.fixture(scope="module")
-def translator(run):
-    return Translator(load_model(run.path), run.load_tokenizers(), EXTRA_LENGTH)
-
-
-def translate(translator, *texts):
+def translate(translator, *texts, **changes):
     """What comes out, as lists."""
-    output = translator.translate(tf.constant(texts, tf.string, shape=[len(texts)]))
+    output = translator.translate(tf.constant(texts, tf.string, shape=[len(texts)]), **changes)
     return {key: value.numpy().tolist() for key, value in output.items()}
 
 
-def search_slowly(model, tokenizers, text):
-    """Greedy search by the definition. Returns the translation and its log-probability."""
-    tokens = tokenizers.source.tokenize([text]).to_list()[0]
-    source, target, score = np.array([[*tokens, END_ID]]), [START_ID], 0.0
-    for _ in range(len(tokens) + EXTRA_LENGTH):
-        logits = model((source, np.array([target]))).numpy()[0, -1].astype("float64")
-        probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
-        ranking = np.argsort(-probabilities)
-        chosen = next(int(token) for token in ranking if token != PAD_ID)
-        score += np.log(probabilities[chosen])
-        target.append(chosen)
-        if chosen == END_ID:
-            break
-    return tokenizers.target.detokenize(tf.constant([target])).numpy()[0], score
+@pytest.fixture(scope="module")
+def next_log_probabilities(translator):
+    """What may be said next by the Keras model itself, given a source and the translation so far."""
+    return by_hand.whole_passes(translator.model)
+
+
+def search(translator, next_log_probabilities, text, number=1, max_length=MAX_LENGTH, prefix="", **options):
+    """Beam search by hand: the translations and their scores."""
+    tokens = translator.tokenizers.source.tokenize([text]).to_list()[0]
+    found = by_hand.beam(
+        lambda target: next_log_probabilities([*tokens, END_ID], target),
+        min(len(tokens) + 10, max_length),
+        options.get("beam_size", max(4, number)),
+        options.get("alpha", 0.6),
+        number,
+        options.get("min_length", 1),
+        translator.tokenizers.target.tokenize([prefix]).to_list()[0],
+    )
+    scores, ids = zip(*found.hypotheses, strict=True)
+    return translator.tokenizers.target.detokenize(tf.ragged.constant(ids)).numpy().tolist(), list(scores)
 
 
 def test_it_knows_the_sentences_it_learned(translator):
@@ -49,13 +48,151 @@ def test_it_knows_the_sentences_it_learned(translator):
     assert [text.decode() for text in translate(translator, *sources)["translation"]] == list(targets)
 
 
-# The last two it has never seen: one of these runs into its limit, which is a fifth of its positions away.
-@pytest.mark.parametrize("text", [PAIRS[5][0], "Our dog", "green! houses, love; a man's apple"])
-def test_search_and_score_are_those_of_the_definition(translator, text):
-    expected, score = search_slowly(translator.model, translator.tokenizers, text)
-    output = translate(translator, text)
-    assert output["translation"] == [expected]
-    assert output["score"] == [pytest.approx(score, abs=1e-4)]
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"beam_size": 1},
+        {"beam_size": 2, "alpha": 0.0},
+        {"alpha": 2.0},
+        {"min_length": 14},
+        {"max_length": 4},
+        {"min_length": 5, "max_length": 5},
+        {"prefix": "Unser Kind"},
+    ],
+    ids=str,
+)
+def test_search_and_score_are_those_of_the_definition(translator, next_log_probabilities, text, changes):
+    given = {**changes, "prefix": [changes["prefix"]]} if "prefix" in changes else changes
+    output = translate(translator, text, **given)
+    translations, scores = search(translator, next_log_probabilities, text, **changes)
+    assert output["translation"] == translations
+    np.testing.assert_allclose(output["score"], scores, atol=1e-4)
+    assert output["translation"][0].decode().startswith(changes.get("prefix", ""))
+
+
+@pytest.mark.parametrize("number", [1, 3, 6])
+def test_several_hypotheses_come_best_first(translator, next_log_probabilities, number):
+    output = translate(translator, *TEXTS, num_hypotheses=number)
+    assert np.shape(output["translation"]) == np.shape(output["score"]) == (3, number)
+    for row, text in enumerate(TEXTS):
+        translations, scores = search(translator, next_log_probabilities, text, number)
+        assert output["translation"][row] == translations
+        np.testing.assert_allclose(output["score"][row], scores, atol=1e-4)
+
+
+def test_where_there_are_fewer_hypotheses_the_rest_is_empty(translator):
+    output = translate(translator, "", PAIRS[0][0], num_hypotheses=2)
+    assert output["translation"][0] == [b"", b""]
+    assert output["score"][0] == [0.0, -np.inf]
+    assert all(output["translation"][1])
+
+
+def test_options_at_construction_are_the_same_as_in_a_call(translator):
+    changes = {"beam_size": 2, "alpha": 1.0, "min_length": 9, "max_length": 12}
+    other = Translator(translator.model, translator.tokenizers, DecodingOptions(extra_length=10, **changes))
+    expected = translate(translator, *TEXTS, **changes)
+    assert translate(other, *TEXTS)["translation"] == expected["translation"]
+    np.testing.assert_allclose(translate(other, *TEXTS)["score"], expected["score"], atol=1e-5)
+    assert expected["translation"] != translate(translator, *TEXTS)["translation"]
+
+
+def test_samples_are_reproducible_and_their_own_whatever_the_batch(translator):
+    options = {"temperature": 1.5, "num_hypotheses": 5, "seed": 3}
+    together = translate(translator, *TEXTS, **options)
+    assert together == translate(translator, *TEXTS, **options)
+    for row, text in enumerate(TEXTS):
+        alone = translate(translator, text, **options)
+        assert alone["translation"] == [together["translation"][row]]
+        np.testing.assert_allclose(alone["score"][0], together["score"][row], atol=1e-4)
+        assert together["score"][row] == sorted(together["score"][row], reverse=True)
+    assert all(len(set(texts)) > 1 for texts in together["translation"])
+    assert translate(translator, *TEXTS, **{**options, "seed": 4})["translation"] != together["translation"]
+    # More samples than the beam is wide: there is no beam.
+    assert np.shape(translate(translator, "A man", temperature=1.0, beam_size=1, num_hypotheses=9)["score"]) == (1, 9)
+
+
+@pytest.mark.parametrize("certain", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}], ids=str)
+def test_what_leaves_one_choice_is_greedy_search(translator, certain):
+    expected = translate(translator, *TEXTS, beam_size=1)
+    output = translate(translator, *TEXTS, **{"temperature": 2.0, "seed": 1, **certain})
+    assert output["translation"] == expected["translation"]
+    np.testing.assert_allclose(output["score"], expected["score"], atol=1e-4)
+
+
+def test_samples_keep_to_the_likeliest_and_to_their_lengths(translator, by_definition):
+    options = DecodingOptions(extra_length=10, temperature=3.0, top_k=3, min_length=4, max_length=9, seed=2)
+    sampling = Translator(translator.model, translator.tokenizers, options)
+    sources = [source for source, _ in PAIRS]
+    output = sampling.functions["translate_with_attention"](tf.constant(sources))
+    places = {piece: token for token, piece in enumerate(by_definition.tokenizers.target.pieces(range(440)))}
+    ranks, lengths = [], set()
+    for text, row, score in zip(sources, output["target_tokens"].numpy(), output["score"].numpy(), strict=True):
+        tokens = [places[piece.decode()] for piece in row if piece]
+        log_probabilities, _ = by_definition.run(by_definition.source(text), tokens)
+        log_probabilities = log_probabilities[: len(tokens)]
+        chosen = log_probabilities[np.arange(len(tokens)), tokens]
+        # The score is the model's own, whatever the temperature.
+        assert score == pytest.approx(chosen.sum() / ((5 + len(tokens)) / 6) ** 0.6, abs=1e-3)
+        log_probabilities[:, 0] = -np.inf
+        log_probabilities[:3, END_ID] = -np.inf
+        ranks += (log_probabilities > chosen[:, None]).sum(axis=-1).tolist()
+        lengths.add(len(tokens))
+        assert tokens[-1] == END_ID or len(tokens) == 9
+    assert set(ranks) == {0, 1, 2}
+    assert min(lengths) >= 4 and max(lengths) <= 9
+
+
+def test_samples_begin_with_a_prefix(translator):
+    prefixes = ["Ein", "", "Unser Hund"]
+    output = translate(translator, *TEXTS, prefix=prefixes, temperature=2.0, num_hypotheses=4)
+    for texts, prefix in zip(output["translation"], prefixes, strict=True):
+        assert all(text.decode().startswith(prefix) for text in texts)
+
+
+def test_an_empty_text_stays_empty_behind_a_prefix(translator):
+    output = translate(translator, "", PAIRS[0][0], prefix=["Unser Hund", "Ein"])
+    assert output["translation"] == [b"", PAIRS[0][1].encode()]
+    assert output["score"][0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"beam": 4}, "unknown option beam; choose from prefix, beam_size"),
+        ({"extra_length": 4}, "unknown option extra_length"),
+        ({"beam_size": 0}, "beam_size is 0; it must be at least 1"),
+        ({"beam_size": -1}, "beam_size is -1"),
+        ({"alpha": -0.5}, "alpha is -0.5"),
+        ({"alpha": float("nan")}, "alpha is nan"),
+        ({"num_hypotheses": 0}, "num_hypotheses is 0"),
+        ({"num_hypotheses": 3, "beam_size": 2}, "num_hypotheses is 3; it must be at most beam_size, 2"),
+        ({"min_length": -1}, "min_length is -1"),
+        ({"max_length": -5}, "max_length is -5"),
+        ({"min_length": 8, "max_length": 7}, "max_length is 7; it must be at least min_length, 8"),
+        ({"temperature": -1.0}, "temperature is -1.0"),
+        ({"top_k": -1}, "top_k is -1"),
+        ({"top_p": 0.0}, "top_p is 0.0; it must be above 0 and at most 1"),
+        ({"top_p": 2.0}, "top_p is 2.0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"prefix": ["Ein", "Ein"]}, "prefix must have one string for each text"),
+        ({"prefix": ["Ein Mann sieht ein Haus."], "max_length": 3}, "a prefix has as many tokens"),
+        ({"prefix": ["Mann " * MAX_LENGTH]}, "a prefix has as many tokens"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused(translator, changes, message):
+    with pytest.raises(UserError) as raised:
+        translator.translate(["A man"], **changes)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("option", ["min_length", "max_length"])
+def test_a_length_beyond_the_model_is_refused_at_construction(translator, option):
+    with pytest.raises(UserError, match=f"{option} is 41; the model has 40 positions"):
+        Translator(translator.model, translator.tokenizers, DecodingOptions(**{option: 41}))
 
 
 def test_a_batch_gives_what_each_text_alone_gives(translator):
@@ -88,12 +225,3 @@ def test_a_text_is_cut_where_the_positions_end(translator):
     cut, whole = translate(translator, longest + " a man loves"), translate(translator, longest)
     assert cut["translation"] == whole["translation"]
     assert cut["truncated"] == [True]
-
-
-def test_types(translator):
-    output = translator.translate(["A man", "A woman"])
-    assert {key: (value.dtype, value.shape.as_list()) for key, value in output.items()} == {
-        "translation": (tf.string, [2]),
-        "score": (tf.float32, [2]),
-        "truncated": (tf.bool, [2]),
-    }

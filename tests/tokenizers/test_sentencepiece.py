@@ -1,5 +1,6 @@
 """SentencePiece: the round trip, and the same ids as SentencePiece's own library."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
@@ -122,3 +123,72 @@ def test_real_sentences(shared_data, kind):
     texts = lines("test_2016_flickr.de")
     assert tokenizer.vocab_size == 1000
     assert round_trip(tokenizer, texts) == [" ".join(text.split()) for text in texts]
+
+
+def test_piece_texts_are_the_pieces(tokenizer):
+    ids = tf.constant([range(tokenizer.vocab_size)] * 2)
+    names = [name.decode() for name in tokenizer.piece_texts(ids).numpy()[1]]
+    assert names == ["", *tokenizer.pieces(range(1, tokenizer.vocab_size))]
+    assert tokenizer.piece_texts(tf.zeros([3, 0], tf.int32)).shape == (3, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The girl sees a house.",
+        "  two \t blanks\u00a0강 and\u3000more\n",
+        "",
+        " ",
+        "강아지",
+        "a b",
+    ],
+    ids=ascii,
+)
+def test_words_are_what_blanks_part(tokenizer, text):
+    words, places = tokenizer.words(tf.constant([text, "one more text"]))
+    expected = text.split()
+    assert [word.decode() for word in words[0].numpy()] == expected
+    tokens = tokenizer.tokenize([text]).to_list()[0]
+    of_word = places.numpy()[0].tolist()[: len(tokens)]
+    assert places.dtype == tf.int32
+    # The tokens of each word make the word.
+    for place, word in enumerate(expected):
+        own = [token for token, other in zip(tokens, of_word, strict=True) if other == place]
+        assert tokenizer.detokenize([own]).numpy()[0].decode() == word
+    assert of_word == sorted(of_word)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TEXT, min_size=1, max_size=4))
+@example(["a\u00b4b", "\u00a8 \u2581x", "x\x00 y\x85z", "\u037a"])  # blanks that only the normal form has
+def test_every_token_is_of_a_word_that_is_there(tokenizer, texts):
+    words, places = tokenizer.words(tf.constant(texts))
+    lengths = [len(tokens) for tokens in tokenizer.tokenize(texts).to_list()]
+    assert places.shape == (len(texts), max(lengths))
+    for row, length, count in zip(places.numpy(), lengths, words.row_lengths().numpy(), strict=True):
+        assert (row[:length] < max(count, 1)).all() and (row >= 0).all()
+        assert (np.diff(row[:length]) >= 0).all()
+
+
+def test_words_are_utf8_whatever_the_text_is(tokenizer):
+    words, places = tokenizer.words(tf.constant([b"a\xff b\xed\xa0\x80 \xe2\x82 The"]))
+    assert len([word.decode() for word in words[0].numpy()]) == 4
+    assert words[0].numpy()[-1] == b"The"
+    assert places.numpy()[0, -1] == 3
+
+
+def test_unknown_tokens_give_way_to_words(tokenizer):
+    dog, ends = (tokenizer.tokenize([text]).to_list()[0] for text in ("The girl", "today."))
+    ids = tf.ragged.constant([[1, *dog], [*dog, 1, *ends, 3], [1, 1], [*dog, 3], [], [*dog, 1, 3, 0]]).to_tensor()
+    words = tf.strings.join(["w", tf.strings.as_string(tf.range(ids.shape[1]))])
+    words = tf.tile(words[None], [ids.shape[0], 1])
+    joined = [text.decode() for text in tokenizer.detokenize_with(ids, words).numpy()]
+    n = len(dog)
+    assert joined == ["w0 The girl", f"The girl w{n} today.", "w0 w1", "The girl", "", f"The girl w{n}"]
+
+
+def test_what_looks_like_an_unknown_token_is_left_alone(tokenizer):
+    """The bytes of U+2047, by which SentencePiece shows an unknown token."""
+    mark = [4 + byte for byte in "⁇".encode()]
+    text = tokenizer.detokenize_with(tf.constant([[*mark, 1, *mark, 3]]), tf.constant([["word"] * 8]))
+    assert text.numpy()[0].decode() == "⁇ word ⁇"

@@ -156,3 +156,42 @@ def test_a_piece_may_hold_what_python_takes_for_a_line_end():
     vocabulary = [*SPECIAL, "a\x1cb", "c\u2028"]
     tokenizer = WordPieceTokenizer.from_bytes(WordPieceTokenizer(vocabulary).to_bytes())
     assert tokenizer.pieces(range(6)) == vocabulary
+
+
+def test_piece_texts_are_the_pieces():
+    tokenizer = WordPieceTokenizer(VOCABULARY)
+    ids = tf.constant([range(len(VOCABULARY))] * 2)
+    assert [name.decode() for name in tokenizer.piece_texts(ids).numpy()[1]] == ["", *VOCABULARY[1:]]
+    assert tokenizer.piece_texts(tf.zeros([3, 0], tf.int32)).shape == (3, 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(alphabet="dogsÜber.,[ \u00a0\n\x00漢é", max_size=20), min_size=1, max_size=4))
+@example(["Überdogs, dogx.", "", "漢字 dog"])
+def test_words_are_those_that_were_split(texts):
+    tokenizer = WordPieceTokenizer(VOCABULARY)
+    words, places = tokenizer.words(tf.constant(texts))
+    expected = [split_words(text) for text in texts]
+    assert [[word.decode() for word in row] for row in words.to_list()] == expected
+    of_tokens = [
+        [place for place, word in enumerate(row) for _ in split_pieces(word, set(VOCABULARY))] for row in expected
+    ]
+    longest = max(map(len, of_tokens))
+    assert places.dtype == tf.int32
+    assert places.numpy().tolist() == [row + [0] * (longest - len(row)) for row in of_tokens]
+
+
+def test_unknown_tokens_give_way_to_words():
+    tokenizer = WordPieceTokenizer(VOCABULARY)
+    dog, ending, stop = (VOCABULARY.index(piece) for piece in ("dog", "##s", "."))
+    ids = tf.constant([[1, dog, ending, 3], [dog, 1, stop, 3], [1, 1, 3, 0], [dog, 3, 0, 0], [0, 0, 0, 0]])
+    words = tf.constant([["Katze", "b", "c", "d"]] * 5)
+    joined = [text.decode() for text in tokenizer.detokenize_with(ids, words).numpy()]
+    assert joined == ["Katze dogs", "dog b .", "Katze b", "dog", ""]
+
+
+def test_a_word_in_an_unknown_token_s_place_stays_as_it_is():
+    """Even one that looks like an unknown token, or like a pattern."""
+    tokenizer = WordPieceTokenizer(VOCABULARY)
+    words = tf.constant([["[UNK]", r"\0 a\1", ""]])
+    assert tokenizer.detokenize_with(tf.constant([[1, 1, 1]]), words).numpy()[0] == rb"[UNK] \0 a\1"

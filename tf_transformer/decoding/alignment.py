@@ -35,6 +35,8 @@ def align(cross_attention: Any, source_ids: Any, target_ids: Any, end_id: int) -
     closing = ops.expand_dims(ops.equal(source_ids, end_id), axis=1)
     is_token = ops.expand_dims(ops.not_equal(source_ids, PAD_ID), axis=1)
     allowed = ops.logical_and(ops.equal(closes, closing), is_token)
-    places = ops.cast(ops.argmax(ops.where(allowed, weights, -1.0), axis=-1), "int32")
+    # A column more: in an empty batch there would be none to choose from.
+    weights = ops.pad(ops.where(allowed, weights, -1.0), ((0, 0), (0, 0), (0, 1)), constant_values=-1.0)
+    places = ops.cast(ops.argmax(weights, axis=-1), "int32")
     there = ops.logical_and(ops.any(allowed, axis=-1), ops.not_equal(target_ids, PAD_ID))
     return ops.where(there, places, -1)

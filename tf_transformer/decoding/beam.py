@@ -7,7 +7,7 @@ from typing import Any
 from keras import ops
 
 from tf_transformer.decoding.candidates import IMPOSSIBLE, forced_token, length_penalty, likeliest, pick
-from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds
+from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds, unknown_zero
 
 # Ranks what was cut at its limit behind all that is closed, and before nothing at all.
 CUT = -1e30
@@ -42,7 +42,8 @@ def beam_search(
         alpha: strength of the length penalty; 0 is none.
         num_hypotheses: finished hypotheses a row that are returned, at most `beam_size`.
         min_length: the fewest tokens, the closing one counted.
-        prefix: int (rows, prefix_len), tokens that the hypotheses must begin with; 0 is padding.
+        prefix: int (rows, prefix_len), tokens that the hypotheses must begin with, the closing one not among them; 0
+            is padding.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
@@ -62,7 +63,8 @@ def beam_search(
         (TensorShape([2, 2, 9]), TensorShape([2, 2]))
     """
     limits = ops.cast(limits, "int32")
-    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0)
+    # Kept from a graph that could know it, since reshaping forgets it again.
+    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) + unknown_zero()
     slots = ops.arange(longest, dtype="int32")
     beam = ops.arange(beam_size, dtype="int32")
 
@@ -130,7 +132,7 @@ def beam_search(
     }
     if prefix is not None:
         rows["prefix"] = ops.cast(prefix, "int32")
-    outcome = run_rounds(advance, rows, beam_size, ("best_outputs", "best_scores", "best_ranks"))
+    outcome = run_rounds(model, advance, rows, beam_size, ("best_outputs", "best_scores", "best_ranks"))
     # What never was a hypothesis has not been cleared in "best_outputs".
     real = ops.not_equal(outcome["best_ranks"], IMPOSSIBLE)
     ids = ops.where(ops.expand_dims(real, axis=2), outcome["best_outputs"], 0)

@@ -53,6 +53,8 @@ class DecodingOptions:
             value = getattr(self, name)
             if value is not None and not value >= least:  # so that NaN is refused too
                 raise UserError(f"{name} is {value}; it must be at least {least}")
+            if isinstance(value, int) and value > MOST:
+                raise UserError(f"{name} is {value}; it must be at most {MOST}")
         if not 0 < self.top_p <= 1:
             raise UserError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
         if not self.temperature and self.num_hypotheses > self.beam_size:
@@ -74,6 +76,9 @@ class DecodingOptions:
             changes["beam_size"] = max(self.beam_size, changes["num_hypotheses"])
         return replace(self, **changes)
 
+
+# What an int32 holds.
+MOST = 2**31 - 1
 
 # The least value of each option.
 LEAST = {

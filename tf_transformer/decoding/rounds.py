@@ -5,28 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from keras import ops, tree
+from keras import ops
 
 # The tensors of a search by name, the first axis of each one row for each sentence.
 Rows = dict[str, Any]
 
-# Steps between two tidyings. Fewer would copy the cache more often, more would carry finished rows along.
+# Steps between two tidyings. Fewer would copy the cache more often, more would carry what is no longer needed along.
 ROUND = 4
 
 
 class StepModel(Protocol):
-    """What a search asks of a model; a `Transformer` is one."""
+    """What a search asks of a model; a `Stepper` is one."""
 
     def step(self, ids: Any, position: Any, cache: Any, history: Any) -> tuple[Any, Any]:
         """Maps the tokens at a position, int (rows * beams,), to logits (rows * beams, vocabulary) and a new cache.
 
-        `history`, bool (rows, beams, position + 1, beams), tells which entries of the cache, one for each beam at each
-        position so far, each hypothesis descends from.
+        `history`, bool (rows, beams, entries), tells which entries of the cache each hypothesis descends from. At each
+        step the cache gets an entry for each hypothesis, and these stand last.
         """
+        ...
+
+    def settle(self, cache: Any, rows: Any, entries: Any) -> Any:
+        """The cache of some rows, int32 (kept,), with some entries of each, int32 (kept, n)."""
         ...
 
 
 def run_rounds(
+    model: StepModel,
     advance: Callable[[Any, Rows], Rows],
     rows: Rows,
     beams: Any,
@@ -34,11 +39,13 @@ def run_rounds(
 ) -> Rows:
     """Advances all rows, one position after the other, until each is done.
 
-    Every few steps the rows that are done leave, so that a step costs what its unfinished rows cost.
+    Every few steps the rows that are done leave, and so do the entries of the cache that no hypothesis descends from
+    any more: a step costs what its unfinished rows cost.
 
     Args:
+        model: whose cache it is.
         advance: one step of the search; it maps a position, scalar int, and the rows to the rows after it.
-        rows: what the search keeps of each row; "limits", int (rows,), and "done", bool (rows,), are among it.
+        rows: what the search keeps of each row; the "cache" and "done", bool (rows,), are among it.
         beams: hypotheses a row.
         outcome: names of what is wanted of the rows.
 
@@ -47,12 +54,18 @@ def run_rounds(
     """
     batch = ops.shape(rows["done"])[0]
     wanted = {name: rows[name] for name in outcome}
-    history = ops.zeros((batch, beams, unknown_zero(rows["limits"]), beams), "bool")
+    history = ops.zeros((batch, beams, unknown_zero()), "bool")
     rows = {**rows, "row": ops.arange(batch, dtype="int32"), "history": history}
 
     def tidy(rows: Rows) -> Rows:
-        (unfinished,) = ops.nonzero(ops.logical_not(rows["done"]))
-        return tree.map_structure(lambda tensor: ops.take(tensor, unfinished, axis=0), rows)
+        (kept,) = ops.nonzero(ops.logical_not(rows["done"]))
+        kept = ops.cast(kept, "int32")
+        others = {name: ops.take(rows[name], kept, axis=0) for name in rows if name != "cache"}
+        # The needed entries of each row, first to last; the row that needs most says how many stay.
+        needed = ops.cast(ops.any(others["history"], axis=1), "int32")
+        _, entries = ops.top_k(needed, ops.max(ops.sum(needed, axis=1), initial=0))
+        history = pick_entries(others["history"], entries)
+        return {**others, "history": history, "cache": model.settle(rows["cache"], kept, entries)}
 
     def unfinished(position: Any, rows: Rows, *_: Any) -> Any:
         return ops.logical_not(ops.all(rows["done"]))
@@ -77,18 +90,23 @@ def run_rounds(
 
 
 def extend(history: Any) -> Any:
-    """Adds to each hypothesis's history, bool (rows, beams, length, beams), its own entry at the next position."""
-    rows, beams = ops.shape(history)[:2]
+    """Adds to each hypothesis's history, bool (rows, beams, entries), its own entry at the next position."""
+    rows, beams, _ = ops.shape(history)
     beam = ops.arange(beams, dtype="int32")
-    own = ops.reshape(ops.equal(beam[:, None], beam[None, :]), (1, beams, 1, beams))
-    return ops.concatenate([history, ops.broadcast_to(own, (rows, beams, 1, beams))], axis=2)
+    own = ops.equal(beam[:, None], beam[None, :])
+    return ops.concatenate([history, ops.broadcast_to(own, (rows, beams, beams))], axis=2)
 
 
-def unknown_zero(counts: Any) -> Any:
+def pick_entries(history: Any, entries: Any) -> Any:
+    """Of a history, bool (rows, beams, entries), the given entries of each row, int32 (rows, n)."""
+    rows, beams, length = ops.shape(history)
+    starts = ops.reshape(ops.arange(rows * beams, dtype="int32") * length, (rows, beams, 1))
+    return ops.take(ops.reshape(history, (-1,)), starts + ops.expand_dims(entries, axis=1), axis=0)
+
+
+def unknown_zero() -> Any:
     """0, the length of what a loop makes longer; a TensorFlow graph's loop would hold on to a length that it knows.
 
-    Args:
-        counts: int, of any shape; no negative number is among them, which a graph can't know.
+    What a loop leaves can't be known beforehand, though this one never runs.
     """
-    (negative,) = ops.nonzero(ops.reshape(ops.less(counts, 0), (-1,)))
-    return ops.shape(negative)[0]
+    return ops.while_loop(lambda zero: zero < 0, lambda zero: zero + 1, 0)

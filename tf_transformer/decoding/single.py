@@ -34,7 +34,8 @@ def greedy_search(
         start_id: the token that opens a sequence.
         end_id: the token that closes it.
         min_length: the fewest tokens, the closing one counted.
-        prefix: int (rows, prefix_len), tokens that the output must begin with; 0 is padding.
+        prefix: int (rows, prefix_len), tokens that the output must begin with, the closing one not among them; 0 is
+            padding.
 
     Returns:
         The tokens, int32 (rows, max(limits)), with the closing token and then padding; and each row's
@@ -141,5 +142,5 @@ def _search(
     }
     if prefix is not None:
         rows["prefix"] = ops.cast(prefix, "int32")
-    outcome = run_rounds(advance, rows, 1, ("outputs", "log_probs"))
+    outcome = run_rounds(model, advance, rows, 1, ("outputs", "log_probs"))
     return outcome["outputs"], outcome["log_probs"]

@@ -28,7 +28,7 @@ class Stepper:
 
     Several hypotheses of one sentence (beams) share a cache, which grows by an entry for each of them at every step.
     `history` tells which entries a hypothesis descends from, so that nothing moves in the cache as hypotheses come and
-    go.
+    go. From time to time `settle` drops the entries that no hypothesis descends from any more.
 
     Args:
         model: a built Transformer.
@@ -40,7 +40,7 @@ class Stepper:
         >>> source = np.array([[5, 6, 3]])
         >>> _ = model((source, source))
         >>> stepper = Stepper(model)
-        >>> seen = np.ones((1, 1, 1, 1), "bool")
+        >>> seen = np.ones((1, 1, 1), "bool")
         >>> logits, cache = stepper.step(np.array([2]), 0, stepper.start_cache(source), seen)
         >>> logits.shape
         TensorShape([1, 20])
@@ -69,15 +69,16 @@ class Stepper:
             beams: hypotheses a sentence.
 
         Returns:
-            "layers", for each layer the "keys" and "values" of self-attention, (batch, heads, 0, beams, width), which
-            grow along the third axis, and of encoder-decoder attention, "context_keys" and "context_values", (batch,
-            heads, source_len, width), which are final; and "context_mask", what is added to logits, float (batch, 1,
-            1, source_len). The first axis of every tensor is the batch.
+            "layers", for each layer the "keys" and "values" of self-attention, (batch, heads, 0 entries, width), which
+            each step makes longer; the "settled_keys" and "settled_values", which `settle` moves them to, since what is
+            made longer is copied; "context_keys" and "context_values" of encoder-decoder attention, (batch, heads,
+            source_len, width), which are final; and "context_mask", what is added to logits, float (batch, 1, 1,
+            source_len).
         """
         context = self.model.encoder(source_ids, training=False)
         mask = ops.expand_dims(padding_mask(source_ids), axis=1)
         return {
-            "layers": [layer.start_cache(context, beams, unknown_zero(source_ids)) for layer in self.layers],
+            "layers": [layer.start_cache(context, beams, unknown_zero()) for layer in self.layers],
             "context_mask": ops.cast(ops.where(mask, 0.0, FORBIDDEN), "float32"),
         }
 
@@ -88,15 +89,15 @@ class Stepper:
             ids: int (batch * beams,), the tokens at `position`.
             position: scalar int, from 0.
             cache: as `start_cache` or the step before returned it.
-            history: bool (batch or 1, beams, position + 1, beams): the entries of the cache that each hypothesis
-                descends from, its own at this position among them.
+            history: bool (batch, beams, entries): the entries of the cache that each hypothesis descends from. The
+                last ones are this step's, one for each hypothesis.
 
         Returns:
             Logits for the next token, float (batch * beams, target_vocab_size), and the new cache.
         """
-        _, beams, length, _ = ops.shape(history)
+        beams = ops.shape(history)[1]
         # A forbidden entry's weight is exactly 0: any logit vanishes beside this in float32.
-        mask = ops.where(ops.reshape(history, (-1, 1, beams, length * beams)), 0.0, FORBIDDEN)
+        mask = ops.where(ops.expand_dims(history, axis=1), 0.0, FORBIDDEN)
         x = ops.take(self.embeddings, ids, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
         layers = []
         for layer, part in zip(self.layers, cache["layers"], strict=True):
@@ -105,6 +106,17 @@ class Stepper:
         if self.norm is not None:
             x = _normalise(x, self.norm)
         return ops.matmul(x, self.projection), {**cache, "layers": layers}
+
+    def settle(self, cache: Cache, rows: Any, entries: Any) -> Cache:
+        """Keeps some rows of a cache, and of each of them some entries.
+
+        Args:
+            cache: as `step` returned it.
+            rows: int32 (kept,), the rows.
+            entries: int32 (kept, n), the entries of each.
+        """
+        layers = [layer.settle(part, rows, entries) for layer, part in zip(self.layers, cache["layers"], strict=True)]
+        return {"layers": layers, "context_mask": ops.take(cache["context_mask"], rows, axis=0)}
 
 
 class _LayerWeights:
@@ -137,8 +149,10 @@ class _LayerWeights:
             for dense, head_width in zip(self.cross_in, (key_width, value_width), strict=True)
         )
         return {
-            "keys": ops.zeros((batch, heads, empty, beams, key_width), key.dtype),
-            "values": ops.zeros((batch, heads, empty, beams, value_width), value.dtype),
+            "settled_keys": ops.zeros((batch, heads, empty, key_width), key.dtype),
+            "settled_values": ops.zeros((batch, heads, empty, value_width), value.dtype),
+            "keys": ops.zeros((batch, heads, empty, key_width), key.dtype),
+            "values": ops.zeros((batch, heads, empty, value_width), value.dtype),
             "context_keys": key,
             "context_values": value,
         }
@@ -149,18 +163,30 @@ class _LayerWeights:
         heads, key_width, _ = self.sizes
         y = _split_heads(_apply(self._enter(x, self_norm), self.self_in), beams, heads)
         query, key, value = ops.split(y, (key_width, 2 * key_width), axis=-1)
-        keys = ops.concatenate([cache["keys"], ops.expand_dims(key, axis=2)], axis=2)
-        values = ops.concatenate([cache["values"], ops.expand_dims(value, axis=2)], axis=2)
-        y = _attend(query, _join_beams(keys), _join_beams(values), mask)
+        keys = ops.concatenate([cache["keys"], key], axis=2)
+        values = ops.concatenate([cache["values"], value], axis=2)
+        y = _attend(query, [(cache["settled_keys"], cache["settled_values"]), (keys, values)], mask)
         x = self._leave(x, _apply(y, self.self_out), self_norm)
 
         query = _split_heads(_apply(self._enter(x, cross_norm), self.cross_query), beams, heads)
-        y = _attend(query, cache["context_keys"], cache["context_values"], context_mask)
+        y = _attend(query, [(cache["context_keys"], cache["context_values"])], context_mask)
         x = self._leave(x, _apply(y, self.cross_out), cross_norm)
 
         y = ops.relu(_apply(self._enter(x, feed_forward_norm), self.hidden))
         x = self._leave(x, _apply(y, self.feed_forward_out), feed_forward_norm)
         return x, {**cache, "keys": keys, "values": values}
+
+    def settle(self, cache: Cache, rows: Any, entries: Any) -> Cache:
+        settled = {name: ops.take(cache[name], rows, axis=0) for name in ("context_keys", "context_values")}
+        for name in "keys", "values":
+            both = ops.concatenate([cache[f"settled_{name}"], cache[name]], axis=2)
+            _, heads, length, width = ops.shape(both)
+            # One look-up in the entries of all heads of all rows, laid end to end.
+            head = ops.expand_dims(rows, axis=1) * heads + ops.arange(heads, dtype="int32")
+            places = ops.expand_dims(head * length, axis=2) + ops.expand_dims(entries, axis=1)
+            settled[f"settled_{name}"] = ops.take(ops.reshape(both, (-1, width)), places, axis=0)
+            settled[name] = settled[f"settled_{name}"][:, :, : unknown_zero()]
+        return settled
 
     def _enter(self, x: Any, norm: tuple) -> Any:
         return _normalise(x, norm) if self.norm_first else x
@@ -216,15 +242,24 @@ def _split_heads(x: Any, beams: Any, heads: int) -> Any:
     return ops.transpose(x, (0, 2, 1, 3))
 
 
-def _join_beams(cached: Any) -> Any:
-    """Maps (batch, heads, length, beams, width) to (batch, heads, length * beams, width)."""
-    batch, heads, length, beams, width = ops.shape(cached)
-    return ops.reshape(cached, (batch, heads, length * beams, width))
+def _attend(query: Any, memories: list[tuple[Any, Any]], mask: Any) -> Any:
+    """Attends to all of several memories at once.
 
+    Args:
+        query: float (batch, heads, beams, width), scaled.
+        memories: keys and values, each (batch, heads, its own length, width).
+        mask: what is added to the logits, float32 (batch, 1, beams or 1, length of all).
 
-def _attend(query: Any, keys: Any, values: Any, mask: Any) -> Any:
-    """Maps (batch, heads, beams, width) to what is attended to, (batch * beams, heads * width)."""
-    logits = ops.cast(ops.matmul(query, ops.swapaxes(keys, -1, -2)), "float32") + mask
-    weights = ops.cast(ops.softmax(logits, axis=-1), values.dtype)
-    y = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
-    return ops.reshape(y, (-1, values.shape[1] * values.shape[-1]))
+    Returns:
+        float (batch * beams, heads * width).
+    """
+    logits = [ops.matmul(query, ops.swapaxes(keys, -1, -2)) for keys, _ in memories]
+    joined = logits[0] if len(logits) == 1 else ops.concatenate(logits, axis=-1)
+    weights = ops.cast(ops.softmax(ops.cast(joined, "float32") + mask, axis=-1), query.dtype)
+    y, start = None, 0
+    for keys, values in memories:
+        end = start + ops.shape(keys)[2]
+        part = ops.matmul(weights[..., start:end], values)
+        y, start = part if y is None else y + part, end
+    _, heads, _, width = y.shape
+    return ops.reshape(ops.transpose(y, (0, 2, 1, 3)), (-1, heads * width))

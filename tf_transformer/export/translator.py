@@ -124,8 +124,7 @@ class Translator(tf.Module):
             fewer, the rest is empty and has score -inf.
 
         Raises:
-            UserError: an option that can't be.
-            tf.errors.InvalidArgumentError: a prefix that is longer than its translation may be.
+            UserError: an option that can't be, or a prefix that is longer than its translation may be.
         """
         texts = tf.convert_to_tensor(texts, tf.string)
         if not changes and prefix is None:
@@ -135,7 +134,13 @@ class Translator(tf.Module):
             raise UserError(f"unknown option {wrong[0]}; choose from {', '.join(['prefix', *OPTION_TYPES])}")
         options = self.options.changed(**changes)
         prefix = tf.fill(tf.shape(texts), "") if prefix is None else tf.convert_to_tensor(prefix, tf.string)
-        output = self.functions["translate_with_options"](texts, prefix, *option_tensors(options).values())
+        try:
+            output = self.functions["translate_with_options"](texts, prefix, *option_tensors(options).values())
+        except tf.errors.InvalidArgumentError as error:
+            wrong = [message for message in (PREFIX_SHAPE, PREFIX_LENGTH) if message in str(error)]
+            if not wrong:
+                raise
+            raise UserError(wrong[0]) from None
         if "num_hypotheses" in changes:
             return output
         return {**output, "translation": output["translation"][:, 0], "score": output["score"][:, 0]}

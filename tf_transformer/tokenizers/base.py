@@ -18,11 +18,9 @@ class Tokenizer(tf.Module):
 
     Attributes:
         file_suffix: how the name of this tokenizer's file ends.
-        unknown_text: what an unknown token leaves in a text, and nothing else does.
     """
 
     file_suffix: str
-    unknown_text: str
 
     @property
     def vocab_size(self) -> int:
@@ -65,12 +63,17 @@ class Tokenizer(tf.Module):
         Returns:
             UTF-8 strings, shape (batch,), dtype string.
         """
-        parts = tf.strings.split(self.detokenize(ids), self.unknown_text.strip())
-        words = tf.ragged.boolean_mask(words, ids == UNKNOWN_ID)
+        unknown = ids == UNKNOWN_ID
+        # The tokens behind each unknown one are joined by themselves: what they spell may look like one.
+        behind = tf.cumsum(tf.cast(unknown, tf.int64), axis=1)
+        counts = tf.reduce_sum(tf.cast(unknown, tf.int64), axis=1) + 1
+        part_of_token = tf.boolean_mask(behind + tf.cumsum(counts, exclusive=True)[:, None], ~unknown)
+        known = tf.boolean_mask(ids, ~unknown)
+        parts = self.detokenize(tf.RaggedTensor.from_value_rowids(known, part_of_token, tf.reduce_sum(counts)))
         # One part more than words: nothing stands before the first.
-        words = tf.concat([tf.fill([tf.shape(ids)[0], 1], ""), words], axis=1)
-        joined = parts.with_flat_values(tf.strings.join([words.flat_values, parts.flat_values]))
-        text = tf.strings.reduce_join(joined, axis=1)
+        words = tf.concat([tf.fill([tf.shape(ids)[0], 1], ""), tf.ragged.boolean_mask(words, unknown)], axis=1)
+        joined = tf.RaggedTensor.from_row_lengths(tf.strings.join([words.flat_values, parts], " "), counts)
+        text = tf.strings.reduce_join(joined, axis=1, separator=" ")
         return tf.strings.strip(tf.strings.regex_replace(text, " +", " "))
 
     def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:

@@ -38,7 +38,6 @@ class SentencePieceTokenizer(Tokenizer):
     """
 
     file_suffix = ".model"
-    unknown_text = " ⁇ "
 
     def __init__(self, model: bytes) -> None:
         super().__init__()
@@ -72,7 +71,8 @@ class SentencePieceTokenizer(Tokenizer):
         return self._op.detokenize(ids)
 
     def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        words = tf.strings.split(tf.strings.regex_replace(texts, _BLANKS, " "))
+        readable = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
+        words = tf.strings.split(tf.strings.regex_replace(readable, _BLANKS, " "))
         # A word's first piece begins with SentencePiece's mark of a blank.
         begins = tf.strings.regex_full_match(self.piece_texts(self.tokenize(texts).to_tensor()), "(?s)▁.*")
         places = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)

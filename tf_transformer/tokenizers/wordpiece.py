@@ -64,7 +64,6 @@ class WordPieceTokenizer(Tokenizer):
     """
 
     file_suffix = ".txt"
-    unknown_text = SPECIAL_PIECES[UNKNOWN_ID]
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()

@@ -1,0 +1,79 @@
+"""What the tests of the command share.
+
+Most tests run it in this process, which has TensorFlow already; those in which the process itself matters start one.
+"""
+
+import io
+import shutil
+import sys
+from functools import cache
+
+import pytest
+
+from tests.cli.command import Outcome
+from tests.tiny_run import MAX_LENGTH, RECIPE, write_pairs
+from tf_transformer import cli
+
+
+@pytest.fixture
+def command(monkeypatch, capsysbinary):
+    """Runs the command in this process."""
+    # It sets this for its own process; undone here, so that processes of later tests start as any does.
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+
+    def run_it(*arguments, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["tf-transformer", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsysbinary.readouterr()
+        return Outcome(ended.value.code or 0, captured.out, captured.err.decode("utf-8"))
+
+    return run_it
+
+
+@pytest.fixture(scope="session")
+def mistakes(tiny_run_directory, tiny_saved_model, tmp_path_factory):
+    """A folder of everything that can be wrong."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    source, _ = write_pairs(folder)
+    (folder / "short.de").write_text("Ein Haus.\n" * 5)
+    (folder / "latin.de").write_bytes(b"Ein Haus.\nEin Hund.\nEine T\xfcr.\n" + b"Ein Haus.\n" * 21)
+    (folder / "empty.txt").touch()
+    (folder / "long.en").write_text("A man.\n" + "house " * 2 * MAX_LENGTH + "\nA man.\n")
+    recipe = RECIPE.read_text(encoding="utf-8")
+    for name, key, line in (
+        ("wrong_type", "  steps: ", "  steps: many"),
+        ("unknown_key", "  warmup_steps: ", "  warm_up_steps: 400"),
+        ("heads", "  num_heads: ", "  num_heads: 5"),
+    ):
+        lines = [line if old.startswith(key) else old for old in recipe.splitlines()]
+        assert lines != recipe.splitlines()
+        (folder / f"{name}.yaml").write_text("\n".join(lines))
+    shutil.copytree(tiny_run_directory.path, folder / "unfinished", ignore=shutil.ignore_patterns("*.keras"))
+    shutil.copytree(tiny_run_directory.path, folder / "run")
+    shutil.copytree(tiny_saved_model, folder / "versions" / "3")
+    # Files by which a folder is known as a CTranslate2 model: it is told before they are read.
+    (folder / "ctranslate2").mkdir()
+    (folder / "ctranslate2" / "model.bin").touch()
+    assert source.name == "pairs.en"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def load_once():
+    """`tf.saved_model.load`, which takes seconds, done once for each folder.
+
+    Anew for each file, as the tokenizers' fixtures are: setting a seed drops the op's model.
+    """
+    import tensorflow as tf
+
+    return cache(tf.saved_model.load)
+
+
+@pytest.fixture
+def loaded_once(monkeypatch, load_once):
+    """The commands that a test runs in this process share what they load."""
+    import tensorflow as tf
+
+    monkeypatch.setattr(tf.saved_model, "load", load_once)

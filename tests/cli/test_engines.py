@@ -1,0 +1,78 @@
+"""CTranslate2 by the command: exporting for it, translating and scoring with it."""
+
+import json
+
+import pytest
+
+from tests.cli.command import assert_mistake, contents
+from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
+from tf_transformer.experiment import export_run_ctranslate2
+
+pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install 'tf_transformer[ctranslate2]'")
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Threads that wait for each other take the time of tests that run beside these."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def ctranslate2_model(tiny_run_directory, tmp_path_factory):
+    return export_run_ctranslate2(tiny_run_directory, tmp_path_factory.mktemp("ctranslate2") / "tiny")
+
+
+def test_export_for_ctranslate2(command, tiny_run_directory, ctranslate2_model, tmp_path):
+    words = ["export", tiny_run_directory.path, tmp_path / "int8", "--format", "ctranslate2", "--quantization", "int8"]
+    outcome = command(*words)
+    assert (outcome.status, outcome.lines) == (0, [str(tmp_path / "int8")])
+    assert sorted(contents(tmp_path / "int8")) == sorted(contents(ctranslate2_model))
+    sizes = [(folder / "model.bin").stat().st_size for folder in (tmp_path / "int8", ctranslate2_model)]
+    assert sizes[0] < sizes[1] / 2
+    assert_mistake(command(*words), f"{tmp_path / 'int8'}: a folder with something in it")
+
+
+def test_an_unknown_quantization_writes_nothing(command, tiny_run_directory, tmp_path):
+    words = ["export", tiny_run_directory.path, tmp_path / "out", "--format", "ctranslate2", "--quantization", "int7"]
+    assert_mistake(command(*words), "int7", "int8, ")
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("words", [[], ["--alpha", 0], ["--beam-size", 1, "--max-length", 4]])
+def test_both_engines_translate_alike(command, ctranslate2_model, tiny_saved_model, words):
+    sources = [source for source, _ in PAIRS[::4]] + ["", "Our dog", "house " * 2 * MAX_LENGTH]
+    stdin = "".join(source + "\n" for source in sources).encode()
+    words = [*words, "--cut", "--json"]
+    outcome = command("translate", ctranslate2_model, "--engine", "ctranslate2", *words, stdin=stdin)
+    assert (outcome.status, outcome.err) == (0, "")
+    rows, expected = (
+        [json.loads(line) for line in lines]
+        for lines in (outcome.lines, command("translate", tiny_saved_model, *words, stdin=stdin).lines)
+    )
+    # The last is not to be relied on: the model has never seen the like, and says nothing with certainty.
+    known = slice(0, -1)
+    assert [row["translation"] for row in rows[known]] == [row["translation"] for row in expected[known]]
+    assert [row["score"] for row in rows[known]] == pytest.approx([row["score"] for row in expected[known]], abs=0.01)
+    assert [row["truncated"] for row in rows] == [row["truncated"] for row in expected] == [False] * 8 + [True]
+
+
+def test_evaluate_with_ctranslate2(command, ctranslate2_model, tmp_path):
+    source, reference = write_pairs(tmp_path)
+    words = ["evaluate", ctranslate2_model, "--source", source, "--reference", reference, "--engine", "ctranslate2"]
+    outcome = command(*words, "--alpha", 0.5, "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    scores = json.loads(outcome.out)
+    assert scores["bleu"] == pytest.approx(100)
+    assert (scores["alpha"], scores["sentences"]) == (0.5, len(PAIRS))
+
+
+def test_what_ctranslate2_can_not_do(command, ctranslate2_model, tiny_run_directory, tiny_saved_model):
+    for folder in (tiny_run_directory.path, tiny_saved_model):
+        outcome = command("translate", folder, "--engine", "ctranslate2", stdin=b"A man.\n")
+        assert_mistake(outcome, f"{folder / 'model.bin'}: no such file", "`export --format ctranslate2`")
+    words = ["translate", ctranslate2_model, "--engine", "ctranslate2"]
+    assert_mistake(command(*words, "--nbest", 2, stdin=b"A man.\n"), "num_hypotheses", "SavedModel")
+    assert_mistake(command(*words, "--replace-unknown", stdin=b"A man.\n"), "replace_unknown", "SavedModel")

@@ -1,0 +1,57 @@
+"""Recipes to test with, and how one is refused."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tf_transformer.errors import UserError
+from tf_transformer.recipe import load_recipe
+
+RECIPES = sorted((Path(__file__).resolve().parents[2] / "train" / "recipes").glob("*.yaml"))
+DEMO = next(path for path in RECIPES if path.name == "demo.yaml")
+MULTI30K = next(path for path in RECIPES if path.name == "multi30k_en_de.yaml")
+
+SMALLEST = """
+name: small
+data: {kind: demo}
+tokenizer: {vocab_size: 300}
+model: {num_layers: 1, d_model: 8, num_heads: 2, dff: 16}
+training: {steps: 10, validate_every: 5}
+"""
+
+# Every key with its default, as the recipe's design lists them.
+DEFAULTS = yaml.safe_load("""
+name: small
+seed: 1
+data: {kind: demo, root: null, dataset: null, source_language: en, target_language: de, train: train,
+  validation: validation, test: test, invalid_utf8: error, max_length: 128, max_ratio: null,
+  batch_tokens: 4096, shuffle_buffer: 100000}
+tokenizer: {kind: bpe, vocab_size: 300, joint: true}
+model: {preset: null, num_layers: 1, d_model: 8, num_heads: 2, dff: 16, dropout_rate: 0.1, key_dim: null,
+  value_dim: null, norm_first: false, position: sinusoidal, max_length: 512, share_embeddings: all}
+training: {steps: 10, warmup_steps: 4000, learning_rate_scale: 1.0, label_smoothing: 0.1, validate_every: 5,
+  keep_checkpoints: 5, early_stopping: null, distribution: mirrored, sample_translations: 3}
+evaluation: {lowercase: false, batch_size: 64, beam_size: 4, alpha: 0.6, extra_length: 50}
+""")
+
+
+def dotted(mapping, prefix=""):
+    """Lists the keys that hold values, with their sections before a dot."""
+    for key, value in mapping.items():
+        if isinstance(value, dict):
+            yield from dotted(value, f"{key}.")
+        else:
+            yield prefix + key
+
+
+ALL_KEYS = set(dotted(DEFAULTS))
+
+
+def refusal(path, *overrides):
+    with pytest.raises(UserError) as caught:
+        load_recipe(path, overrides)
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    return message
