@@ -346,7 +346,7 @@ def test_compose_file(service):
     flags = dict(flag.removeprefix("--").partition("=")[::2] for flag in service["command"])
     assert set(flags) == {"tensorflow_intra_op_parallelism", "enable_batching", "batching_parameters_file"}
     assert mounts["./batching.config"] == flags["batching_parameters_file"]
-    assert service["environment"] == {"MODEL_NAME": "${MODEL_NAME:-demo}"}
+    assert service["environment"] == {"MODEL_NAME": "${MODEL_NAME:-demo}", "TF_ENABLE_ONEDNN_OPTS": 0}
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")

@@ -108,16 +108,6 @@ def test_positions_are_added(position):
     assert len(layer.trainable_weights) == (position == "learned")
 
 
-@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
-@pytest.mark.parametrize("at", [0, 3, 8])
-def test_one_position_alone_is_as_in_the_sequence(position, at):
-    layer = PositionEncoding(position, max_length=9)
-    x = np.random.default_rng(0).standard_normal((2, 9, 6)).astype("float32")
-    whole = layer(x)
-    for where in (at, tf.constant(at)):
-        np.testing.assert_allclose(layer(x[:, at : at + 1], at=where), whole[:, at : at + 1], atol=1e-7)
-
-
 def test_a_sequence_longer_than_the_positions_is_refused():
     layer = PositionEncoding("sinusoidal", max_length=4)
     assert layer(np.zeros((1, 4, 2), "float32")).shape == (1, 4, 2)

@@ -43,7 +43,8 @@ class RandomSampler:
         Returns:
             int32 (rows,).
         """
-        probabilities = ops.softmax(log_probs / self.temperature, axis=-1)
+        # Nearer to 0 the quotient would overflow; as it is, the likeliest token is certain.
+        probabilities = ops.softmax(log_probs / ops.maximum(self.temperature, 1e-6), axis=-1)
         before = ops.cumsum(probabilities, axis=-1) - probabilities
         probabilities = ops.where(before < self.top_p, probabilities, 0.0)
         reached = ops.cumsum(probabilities, axis=-1)
