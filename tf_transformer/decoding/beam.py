@@ -79,9 +79,8 @@ def beam_search(
         log_probs, chosen = ops.top_k(ops.reshape(totals, (count, beam_size * choices)), beam_size)
         tokens = pick(ops.reshape(ids, (count, beam_size * choices)), chosen)
 
-        parents = ops.reshape(chosen // choices + ops.arange(count, dtype="int32")[:, None] * beam_size, (-1,))
-        history = _take_hypotheses(history, parents)
-        outputs = _take_hypotheses(rows["outputs"], parents)
+        parents = chosen // choices
+        history, outputs = pick(history, parents), pick(rows["outputs"], parents)
         outputs = ops.where(ops.equal(slots, position), ops.expand_dims(tokens, axis=2), outputs)
 
         length = position + 1
@@ -95,8 +94,6 @@ def beam_search(
         best_ranks, best = ops.top_k(ops.concatenate([rows["best_ranks"], ranks], axis=1), num_hypotheses)
         all_scores = ops.concatenate([rows["best_scores"], scores], axis=1)
         all_outputs = ops.concatenate([rows["best_outputs"], outputs], axis=1)
-        width = ops.shape(all_scores)[1]
-        places = ops.reshape(best + ops.arange(count, dtype="int32")[:, None] * width, (-1,))
 
         log_probs = ops.where(closed, IMPOSSIBLE, log_probs)
         # A log-probability only falls, and the penalty at the limit divides it by most.
@@ -112,9 +109,7 @@ def beam_search(
             "cache": cache,
             "best_ranks": best_ranks,
             "best_scores": pick(all_scores, best),
-            "best_outputs": ops.reshape(
-                ops.take(ops.reshape(all_outputs, (-1, longest)), places, axis=0), (count, num_hypotheses, longest)
-            ),
+            "best_outputs": pick(all_outputs, best),
             "done": done,
         }
 
@@ -137,10 +132,3 @@ def beam_search(
     real = ops.not_equal(outcome["best_ranks"], IMPOSSIBLE)
     ids = ops.where(ops.expand_dims(real, axis=2), outcome["best_outputs"], 0)
     return ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE)
-
-
-def _take_hypotheses(x: Any, parents: Any) -> Any:
-    """Reorders (rows, beams, ...) by `parents`, int (rows * beams,), places in rows and beams laid end to end."""
-    shape = ops.shape(x)
-    flat = ops.reshape(x, (shape[0] * shape[1], *shape[2:]))
-    return ops.reshape(ops.take(flat, parents, axis=0), shape)

@@ -74,17 +74,15 @@ def top_k(x: Any, k: Any) -> tuple[Any, Any]:
     x = ops.reshape(x, (-1, chunks, chunk))
     rows = ops.shape(x)[0]
     _, best = ops.top_k(ops.max(x, axis=-1), ops.minimum(k, chunks))
-    places = best + ops.expand_dims(ops.arange(rows, dtype="int32") * chunks, axis=1)
-    found = ops.take(ops.reshape(x, (-1, chunk)), places, axis=0)
-    values, at = ops.top_k(ops.reshape(found, (rows, -1)), k)
+    values, at = ops.top_k(ops.reshape(pick(x, best), (rows, -1)), k)
     return values, pick(best, at // chunk) * chunk + at % chunk
 
 
 def pick(x: Any, places: Any) -> Any:
-    """What stands at `places`, int32 (rows, n), in each row of `x`, (rows, size): (rows, n)."""
-    rows, size = ops.shape(x)
+    """What stands at `places`, int32 (rows, n), in each row of `x`, (rows, size, ...): (rows, n, ...)."""
+    rows, size, *rest = ops.shape(x)
     starts = ops.expand_dims(ops.arange(rows, dtype="int32") * size, axis=1)
-    return ops.take(ops.reshape(x, (-1,)), places + starts, axis=0)
+    return ops.take(ops.reshape(x, (rows * size, *rest)), places + starts, axis=0)
 
 
 def length_penalty(length: Any, alpha: Any) -> Any:

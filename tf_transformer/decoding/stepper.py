@@ -59,7 +59,7 @@ class Stepper:
         if model.share_embeddings == "none":
             self.projection = _read(model.projection.kernel, dtype)
         else:
-            self.projection = ops.transpose(_read(decoder.embedding.embeddings, dtype))
+            self.projection = ops.transpose(self.embeddings)
 
     def start_cache(self, source_ids: Any, beams: Any = 1) -> Cache:
         """Encodes the source.
