@@ -8,15 +8,18 @@ BIN := $(VENV)/bin
 RUN ?= runs/multi30k_en_de
 SOURCE ?= data/multi30k/test_2016_flickr.en
 REFERENCE ?=
+# What `make bench-train` trains on: the built-in toy, or the corpus of a recipe.
+RECIPE ?= train/recipes/demo.yaml
 BENCH ?=
 
-.PHONY: help demo test test-slow bench-decode lint format clean
+.PHONY: help demo test test-slow bench-decode bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a toy in minutes"
 	@echo "make test       lint, and run every test but the slow ones"
 	@echo "make test-slow  run the slow tests: real corpora, long trainings"
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
+	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
 	@echo "make lint       check style;  make format  mend it"
 
 # The stamp is renewed when what is to be installed changes.
@@ -51,5 +54,8 @@ test-slow: $(VENV)/.installed
 bench-decode: $(VENV)/.installed .venv-opennmt/.installed .venv-peers/.installed
 	$(BIN)/python benchmarks/decode.py $(RUN) --source $(SOURCE) $(if $(REFERENCE),--reference $(REFERENCE)) $(BENCH)
 
+bench-train: $(VENV)/.installed .venv-opennmt/.installed .venv-peers/.installed .venv-joeynmt/.installed
+	$(BIN)/python benchmarks/train.py $(RECIPE) $(BENCH)
+
 clean:
-	rm -rf $(VENV) .venv-opennmt .venv-peers
+	rm -rf $(VENV) .venv-opennmt .venv-peers .venv-joeynmt

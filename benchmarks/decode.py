@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from exports import EXTRA_LENGTH, export_saved_model, write_plain_weights
+from machine import describe_machine
 from processes import EngineProcess
 from report import Result, circumstances, table
 
@@ -187,13 +186,6 @@ def _tell(message: str) -> None:
     print(message, flush=True)
 
 
-def _machine(threads: int) -> dict[str, Any]:
-    with open("/proc/cpuinfo") as file:
-        lines = [line.split(":", 1) for line in file if ":" in line]
-    cpu = next((value.strip() for key, value in lines if key.strip() == "model name"), platform.machine())
-    return {"cpu": cpu, "cpus": os.cpu_count(), "threads": threads, "platform": platform.platform()}
-
-
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path, help="the folder of a trained run")
@@ -237,7 +229,7 @@ def main() -> None:
                 results += setting
                 tables.append(table(setting, OURS))
     streams = {"streams": arguments.streams, "onednn": arguments.onednn}
-    machine = {**_machine(arguments.threads), **streams}
+    machine = {**describe_machine(arguments.threads), **streams}
     print("\n" + "\n".join(tables) + "\n" + circumstances(machine, results, arguments.runs))
     if arguments.output:
         figures = {"machine": machine, "results": [asdict(result) for result in results]}

@@ -27,6 +27,12 @@ def export_saved_model(
     export_saved_model(Translator(model, tokenizers, options), folder)
 
 
+def write_weights(model: Transformer, file: Path) -> None:
+    """Writes a built model's weights by their paths, and its table of positions, as a NumPy archive."""
+    weights = {weight.path.split("/", 1)[1]: weight.numpy() for weight in model.weights}
+    np.savez(file, positions=np.asarray(model.encoder.position_encoding.table), **weights)
+
+
 def write_plain_weights(model: Transformer, tokenizers: TokenizerPair, folder: Path) -> dict[str, Any]:
     """Writes weights and vocabulary as an engine with another Python reads them.
 
@@ -41,9 +47,7 @@ def write_plain_weights(model: Transformer, tokenizers: TokenizerPair, folder: P
             "only a post-norm model with heads of the usual width and share_embeddings: all can be carried over to "
             "OpenNMT-tf and Marian; leave these two out with --engines"
         )
-    weights = {weight.path.split("/", 1)[1]: weight.numpy() for weight in model.weights}
-    weights["positions"] = np.asarray(model.encoder.position_encoding.table)
-    np.savez(folder / "weights.npz", **weights)
+    write_weights(model, folder / "weights.npz")
     pieces = tokenizers.source.pieces(list(range(tokenizers.source.vocab_size)))
     (folder / "vocabulary.json").write_text(json.dumps(pieces), encoding="utf-8")
     special = {"pad": PAD_ID, "unknown": UNKNOWN_ID, "start": START_ID, "end": END_ID}

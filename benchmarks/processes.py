@@ -12,6 +12,10 @@ from typing import Any
 ENGINES = Path(__file__).parent / "engines"
 
 
+class EngineFailed(SystemExit):
+    """An engine has ended without an answer; the message has the end of its log."""
+
+
 class EngineProcess:
     """An engine in a process of its own, which answers each line of JSON with one.
 
@@ -52,15 +56,21 @@ class EngineProcess:
         """Writes a request and waits for its answer.
 
         Raises:
-            SystemExit: the engine has ended without one.
+            EngineFailed: the engine has ended without one.
         """
         with contextlib.suppress(BrokenPipeError):  # its log says why
             self.send(request)
         answer = self._process.stdout.readline()
         if not answer:
             last = "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
-            raise SystemExit(f"{self.script} has failed; the end of its log:\n{last}")
+            raise EngineFailed(f"{self.script} has failed; the end of its log:\n{last}")
         return json.loads(answer)
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the process has used so far, in all its threads."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        user, system = fields[11:13]  # counted from behind the program's name, which may hold blanks
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         self._process.stdin.close()

@@ -1,6 +1,8 @@
 import re
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,9 @@ from tf_transformer.presets import (
     get_preset,
     preset_arguments,
 )
+from tf_transformer.recipe import load_recipe
+
+RECIPES = Path(__file__).parents[1] / "train" / "recipes"
 
 EXACT_COUNTS = {
     "base": 63_082_496,
@@ -89,6 +94,78 @@ def test_exact_counts_lie_near_the_papers_rounded_ones():
     assert set(rounded) == set(EXACT_COUNTS)
     for name, millions in rounded.items():
         assert -2e6 < millions * 1e6 - PRESETS[name].parameters < 4.2e6, name
+
+
+@contextmanager
+def no_weights():
+    """Lets a model be built at any size without the memory for its weights: they are left without values."""
+    import keras
+
+    try:
+        with keras.StatelessScope(initialize_variables=False):
+            yield
+    finally:
+        keras.utils.clear_session(free_memory=False)  # or the next scope would give them values after all
+
+
+def check_built(path, vocab_size, parameters):
+    """Builds a recipe's model at full size; gives the shapes of its weights by path."""
+    from tf_transformer.model import Transformer
+
+    with no_weights():
+        model = Transformer(**load_recipe(path).model.arguments(vocab_size, vocab_size))
+        model.build(((None, None), (None, None)))
+    assert model.count_params() == parameters
+    return {weight.path.partition("/")[2]: tuple(weight.shape) for weight in model.weights}
+
+
+@pytest.mark.parametrize("row", TABLE_3_ROWS, ids=lambda row: row[0])
+def test_the_papers_recipe_builds_at_full_size(row):
+    name, *cells = row
+    layers, d_model, dff, heads, d_k, d_v = (
+        int(TABLE_3_ROWS[0][i]) if c == "-" else int(c) for i, c in enumerate(cells[:6], 1)
+    )
+    folder, file = ("table3", name.removeprefix("table3_")) if "_" in name else (".", f"wmt14_en_de_{name}")
+    # A row without a count has the base's, but for the learned positions' two tables of 1,024.
+    learned = 2 * 1024 * d_model if name == "table3_e_learned_positions" else 0
+    shapes = check_built(
+        RECIPES / folder / f"{file}.yaml", 37_000, EXACT_COUNTS.get(name, EXACT_COUNTS["base"]) + learned
+    )
+    assert [shape for path, shape in shapes.items() if path.endswith("embeddings")] == [(37_000, d_model)]
+    for stack, attentions in ("encoder", ["self"]), ("decoder", ["self", "cross"]):
+        assert (
+            sum(path.startswith(stack) and path.endswith("/self_attention/query/kernel") for path in shapes) == layers
+        )
+        for layer in (f"{stack}/layer_0", f"{stack}/layer_{layers - 1}"):
+            for attention in attentions:
+                kernels = [
+                    shapes[f"{layer}/{attention}_attention/{part}/kernel"]
+                    for part in ("query", "key", "value", "output")
+                ]
+                assert kernels == [(d_model, heads * d_k)] * 2 + [(d_model, heads * d_v), (heads * d_v, d_model)]
+            inner = [
+                shape
+                for path, shape in shapes.items()
+                if path.startswith(f"{layer}/feed_forward/") and path.endswith("kernel")
+            ]
+            assert inner == [(d_model, dff), (dff, d_model)]
+
+
+@pytest.mark.parametrize(
+    ("name", "vocab_size", "parameters"),
+    [
+        # The paper's models with 5,000 rows fewer.
+        ("wmt14_en_fr_base", 32_000, EXACT_COUNTS["base"] - 5000 * 512),
+        ("wmt14_en_fr_big", 32_000, EXACT_COUNTS["big"] - 5000 * 1024),
+        ("multi30k_en_de", 6000, 5_489_664),
+        ("tatoeba_en_de", 8000, 6_001_664),
+        ("tatoeba_en_de_small", 8000, 2_349_056),
+    ],
+)
+def test_the_other_recipes_build_at_full_size(name, vocab_size, parameters):
+    path = RECIPES / f"{name}.yaml"
+    assert load_recipe(path).tokenizer.vocab_size == vocab_size
+    check_built(path, vocab_size, parameters)
 
 
 @pytest.mark.parametrize("share_embeddings", ["all", "target", "none"])

@@ -35,6 +35,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "tokenizers": ["TokenizerPair", "train_tokenizers"],
         "training.loss": ["SmoothedCrossEntropy"],
         "training.metrics": ["Perplexity", "TokenAccuracy"],
-        "training.schedule": ["TransformerSchedule"],
+        "training.optimizer": ["TransformerAdam"],
+        "training.schedule": ["CosineSchedule", "InverseSqrtSchedule", "TransformerSchedule"],
     },
 )

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tf_transformer.errors import UserError
 
@@ -224,24 +224,27 @@ def export(
 
 @app.command()
 def presets(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
-    """Lists the paper's configurations with their parameter counts."""
+    """Lists the paper's configurations, with their exact sizes and what the paper says of each."""
     from tf_transformer.presets import PRESETS
 
     if as_json:
         rows = [{"name": name, "parameters": preset.parameters, **preset.model} for name, preset in PRESETS.items()]
         print(json.dumps(rows, indent=2))
         return
-    table = Table("preset", "N", "d_model", "d_ff", "h", "d_k", "d_v", "dropout", "parameters", "paper", box=None)
+    ours = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "dropout", "smoothing", "steps", "parameters")
+    table = Table("preset", *(Column(name, justify="right") for name in (*ours, "paper", "PPL", "BLEU")), box=None)
     for name, preset in PRESETS.items():
         model = preset.model
         width = model["d_model"] // model["num_heads"]
         sizes = [model["num_layers"], model["d_model"], model["dff"], model["num_heads"]]
-        widths = [model.get("key_dim") or width, model.get("value_dim") or width, model["dropout_rate"]]
-        paper = f"{preset.paper_millions} M" if preset.paper_millions else ""
-        table.add_row(name, *map(str, [*sizes, *widths]), f"{preset.parameters:,}", paper)
+        widths = [model["key_dim"] or width, model["value_dim"] or width]
+        training = [model["dropout_rate"], preset.label_smoothing, f"{preset.steps // 1000}K"]
+        paper = [f"{preset.paper_millions} M" if preset.paper_millions else "", f"{preset.perplexity:.2f}", preset.bleu]
+        table.add_row(name, *map(str, [*sizes, *widths, *training, f"{preset.parameters:,}", *paper]))
     Console(width=None if sys.stdout.isatty() else 120).print(table)
     notes.print(
-        "Parameters with the paper's vocabulary of 37,000; its own figures are rounded and lie up to 4 M higher."
+        "The last three columns are the paper's: parameters, rounded and up to 4 M off what its vocabulary of 37,000\n"
+        "comes to exactly; perplexity a subword and BLEU on newstest2013, English to German."
     )
 
 

@@ -12,12 +12,13 @@ from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.presets import preset_arguments
+from tf_transformer.steps import ProjectingSteps
 
 SHARING = ("all", "target", "none")
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class Transformer(keras.Model):
+class Transformer(ProjectingSteps, keras.Model):
     """Translates: reads source ids and the target so far, and gives logits for each next target token.
 
     Args:
@@ -28,6 +29,8 @@ class Transformer(keras.Model):
         input_vocab_size: number of source tokens.
         target_vocab_size: number of target tokens.
         dropout_rate: P_drop, on each sub-layer's output and on the embedding sums.
+        attention_dropout_rate: dropout on the attention weights, which the paper has none of.
+        activation_dropout_rate: dropout on the feed-forward networks' hidden layers, which the paper has none of.
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm.
@@ -35,6 +38,9 @@ class Transformer(keras.Model):
         max_length: the longest sequence there are positions for.
         share_embeddings: "all" (source embedding, target embedding and projection are one matrix, as in the paper),
             "target" (target embedding and projection), or "none".
+
+    Attributes:
+        gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`.
 
     Raises:
         ValueError: sizes or options that can't be; it names the argument, what it was and what is allowed.
@@ -57,6 +63,8 @@ class Transformer(keras.Model):
         input_vocab_size: int,
         target_vocab_size: int,
         dropout_rate: float = 0.1,
+        attention_dropout_rate: float = 0.0,
+        activation_dropout_rate: float = 0.0,
         key_dim: int | None = None,
         value_dim: int | None = None,
         norm_first: bool = False,
@@ -81,6 +89,8 @@ class Transformer(keras.Model):
         self.input_vocab_size = input_vocab_size
         self.target_vocab_size = target_vocab_size
         self.dropout_rate = dropout_rate
+        self.attention_dropout_rate = attention_dropout_rate
+        self.activation_dropout_rate = activation_dropout_rate
         self.key_dim = key_dim
         self.value_dim = value_dim
         self.norm_first = norm_first
@@ -92,6 +102,8 @@ class Transformer(keras.Model):
         shared = TokenEmbedding(input_vocab_size, d_model, name="embedding", dtype=dtype)
         arguments = {
             "dropout_rate": dropout_rate,
+            "attention_dropout_rate": attention_dropout_rate,
+            "activation_dropout_rate": activation_dropout_rate,
             "key_dim": key_dim,
             "value_dim": value_dim,
             "norm_first": norm_first,
@@ -139,7 +151,7 @@ class Transformer(keras.Model):
         )
 
     def build(self, input_shape: tuple) -> None:
-        source_shape, target_shape = input_shape
+        source_shape, target_shape, *_ = input_shape
         self.encoder.build(source_shape)
         self.decoder.build(target_shape, (*source_shape, self.d_model))
         if self.share_embeddings == "none":
@@ -150,7 +162,8 @@ class Transformer(keras.Model):
 
         Args:
             inputs: pair of source ids, int (batch, source_len), and target ids, int (batch, target_len): the target
-                shifted right by the start token. 0 is padding.
+                shifted right by the start token. 0 is padding. With the labels as a third, the decoder's output comes
+                back instead of logits, for a loss that projects it itself.
             return_attention_scores: whether to return the weights too.
             training: whether dropout is on.
 
@@ -159,7 +172,7 @@ class Transformer(keras.Model):
             dict of lists over layers: "encoder", weights (batch, heads, source_len, source_len); "decoder", (batch,
             heads, target_len, target_len); "cross", (batch, heads, target_len, source_len).
         """
-        source_ids, target_ids = inputs
+        source_ids, target_ids, *labels = inputs
         context, encoder_scores = self.encoder(source_ids, return_attention_scores=True, training=training)
         x, decoder_scores = self.decoder(
             target_ids,
@@ -168,7 +181,7 @@ class Transformer(keras.Model):
             return_attention_scores=True,
             training=training,
         )
-        logits = self.project(x)
+        logits = x if labels else self.project(x)
         if not return_attention_scores:
             return logits
         scores = {
@@ -177,6 +190,12 @@ class Transformer(keras.Model):
             "cross": decoder_scores["cross"],
         }
         return logits, scores
+
+    def output_embeddings(self) -> Any:
+        """The projection's matrix, float (target_vocab_size, d_model)."""
+        if self.share_embeddings == "none":
+            return keras.ops.transpose(self.projection.kernel)
+        return keras.ops.convert_to_tensor(self.decoder.embedding.embeddings)
 
     def project(self, x: Any) -> Any:
         """Maps the decoder's output, float (..., d_model), to logits (..., target_vocab_size)."""
@@ -192,6 +211,8 @@ class Transformer(keras.Model):
             "input_vocab_size": self.input_vocab_size,
             "target_vocab_size": self.target_vocab_size,
             "dropout_rate": self.dropout_rate,
+            "attention_dropout_rate": self.attention_dropout_rate,
+            "activation_dropout_rate": self.activation_dropout_rate,
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
             "norm_first": self.norm_first,

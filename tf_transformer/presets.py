@@ -150,6 +150,8 @@ def count_parameters(
     input_vocab_size: int,
     target_vocab_size: int,
     dropout_rate: float = 0.1,
+    attention_dropout_rate: float = 0.0,
+    activation_dropout_rate: float = 0.0,
     key_dim: int | None = None,
     value_dim: int | None = None,
     norm_first: bool = False,
@@ -167,6 +169,8 @@ def count_parameters(
         input_vocab_size: size of the source vocabulary.
         target_vocab_size: size of the target vocabulary.
         dropout_rate: has no parameters; taken so that a model's arguments can be handed on as they are.
+        attention_dropout_rate: has none either.
+        activation_dropout_rate: has none either.
         key_dim: width of a head's queries and keys; `d_model / num_heads` unless given.
         value_dim: width of a head's values; `d_model / num_heads` unless given.
         norm_first: pre-norm, which ends each stack with one more norm.

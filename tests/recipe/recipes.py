@@ -8,9 +8,16 @@ import yaml
 from tf_transformer.errors import UserError
 from tf_transformer.recipe import load_recipe
 
-RECIPES = sorted((Path(__file__).resolve().parents[2] / "train" / "recipes").glob("*.yaml"))
-DEMO = next(path for path in RECIPES if path.name == "demo.yaml")
-MULTI30K = next(path for path in RECIPES if path.name == "multi30k_en_de.yaml")
+FOLDER = Path(__file__).resolve().parents[2] / "train" / "recipes"
+RECIPES = sorted(FOLDER.rglob("*.yaml"))
+DEMO = FOLDER / "demo.yaml"
+MULTI30K = FOLDER / "multi30k_en_de.yaml"
+BASE = FOLDER / "wmt14_en_de_base.yaml"
+
+
+def recipe_id(path):
+    return str(path.relative_to(FOLDER).with_suffix(""))
+
 
 SMALLEST = """
 name: small
@@ -28,10 +35,13 @@ data: {kind: demo, root: null, dataset: null, source_language: en, target_langua
   validation: validation, test: test, invalid_utf8: error, max_length: 128, max_ratio: null,
   batch_tokens: 4096, shuffle_buffer: 100000}
 tokenizer: {kind: bpe, vocab_size: 300, joint: true}
-model: {preset: null, num_layers: 1, d_model: 8, num_heads: 2, dff: 16, dropout_rate: 0.1, key_dim: null,
-  value_dim: null, norm_first: false, position: sinusoidal, max_length: 512, share_embeddings: all}
-training: {steps: 10, warmup_steps: 4000, learning_rate_scale: 1.0, label_smoothing: 0.1, validate_every: 5,
-  keep_checkpoints: 5, early_stopping: null, distribution: mirrored, sample_translations: 3}
+model: {preset: null, num_layers: 1, d_model: 8, num_heads: 2, dff: 16, dropout_rate: 0.1,
+  attention_dropout_rate: 0.0, activation_dropout_rate: 0.0, key_dim: null, value_dim: null,
+  norm_first: false, position: sinusoidal, max_length: 512, share_embeddings: all}
+training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: null, learning_rate_scale: 1.0,
+  weight_decay: 0.0, clip_norm: null, ema: null, label_smoothing: 0.1, r_drop: 0.0, gradient_accumulation: 1,
+  precision: float32, jit_compile: false, steps_per_execution: 1, validate_every: 5, keep_checkpoints: 5,
+  average_checkpoints: 0, early_stopping: null, distribution: mirrored, sample_translations: 3}
 evaluation: {lowercase: false, batch_size: 64, beam_size: 4, alpha: 0.6, extra_length: 50}
 """)
 

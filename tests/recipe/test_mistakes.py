@@ -80,8 +80,9 @@ def test_unknown_key_names_the_nearest(write, section, given, nearest):
     [
         ("trainning", "did you mean training?"),
         ("seeds", "did you mean seed?"),
+        ("extend", "did you mean extends?"),
         ("vocab_size", "did you mean tokenizer.vocab_size?"),
-        ("xyzzy", "choose from name, seed, data, tokenizer, model, training, evaluation"),
+        ("xyzzy", "choose from name, seed, data, tokenizer, model, training, evaluation, extends"),
     ],
 )
 def test_unknown_key_at_the_top(write, given, advice):
@@ -100,8 +101,9 @@ def test_an_unknown_key_is_told_before_the_one_it_leaves_missing(write):
         ("training.steps", "must be key=value"),
         ("", "must be key=value"),
         ("=3", "must be key=value"),
-        ("training=3", "training is a section; set one of steps, warmup_steps"),
+        ("training=3", "training is a section; set one of steps, schedule, warmup_steps"),
         ("foo.bar=3", "unknown key foo.bar; choose from name"),
+        ("extends=base.yaml", "extends can't be set from outside"),
         ("training.steps=[", "line 1: not a recipe's YAML"),
         ("training.steps={a: 1, a: 2}", "a was given on line 1 already"),
     ],
@@ -123,28 +125,40 @@ RIGHT = {
     "data.validation data.test",
     "whole": "seed data.max_length data.max_ratio data.batch_tokens data.shuffle_buffer tokenizer.vocab_size "
     "model.num_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim model.max_length "
-    "training.steps training.warmup_steps training.learning_rate_scale training.validate_every "
-    "training.keep_checkpoints training.early_stopping training.sample_translations evaluation.batch_size "
-    "evaluation.beam_size evaluation.alpha evaluation.extra_length",
-    "point": "model.dropout_rate training.learning_rate_scale training.label_smoothing evaluation.alpha",
-    "truth": "tokenizer.joint model.norm_first evaluation.lowercase",
+    "training.steps training.warmup_steps training.learning_rate training.learning_rate_scale "
+    "training.weight_decay training.clip_norm "
+    "training.r_drop training.gradient_accumulation training.steps_per_execution training.validate_every "
+    "training.keep_checkpoints training.average_checkpoints training.early_stopping training.sample_translations "
+    "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length",
+    "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
+    "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
+    "training.label_smoothing "
+    "training.r_drop evaluation.alpha",
+    "truth": "tokenizer.joint model.norm_first training.jit_compile evaluation.lowercase",
     "list": "",
     "mapping": "",
 }
-TFDS = ["data.kind=tfds", "data.dataset=x", "data.max_length=1", "training.validate_every=1"]
+TFDS = ["data.kind=tfds", "data.dataset=x", "data.max_length=1"]
 FITTING = ["model.d_model=6", "model.num_heads=3", "model.position=learned"]
+FITTING += ["training.distribution=single", "training.steps=9", "training.validate_every=3"]
 
 
 @pytest.mark.parametrize("key", sorted(ALL_KEYS))
 @pytest.mark.parametrize("kind", VALUES)
 def test_types_are_strict(key, kind):
     overrides = [*TFDS, *FITTING, f"{key}={VALUES[kind]}"]
+    if key == "training.learning_rate":  # the others are told that this one is missing
+        overrides += ["training.schedule=cosine", "training.warmup_steps=1", "training.learning_rate_scale=1.0"]
     if key in RIGHT[kind].split():
         section, _, leaf = key.rpartition(".")
         recipe = load_recipe(DEMO, overrides)
         assert getattr(getattr(recipe, section) if section else recipe, leaf) == yaml.safe_load(VALUES[kind])
     else:
         assert refusal(DEMO, *overrides).startswith(f"--set {key}={VALUES[kind]}: {key} is ")
+
+
+# A cosine that fits the demo's recipe.
+COSINE = ["training.schedule=cosine", "training.learning_rate=0.001", "training.learning_rate_scale=1.0"]
 
 
 def test_an_int_is_taken_for_a_float_and_becomes_one():
@@ -180,6 +194,25 @@ def test_an_int_is_taken_for_a_float_and_becomes_one():
         ("training.learning_rate_scale=0", "greater than 0"),
         ("training.learning_rate_scale=1e-4", "with a point before any exponent (1.0e-4)"),
         ("training.steps=3.0", "training.steps is 3.0; it must be a whole number"),
+        ("model.attention_dropout_rate=1.0", "less than 1"),
+        ("model.activation_dropout_rate=-0.5", "greater than or equal to 0"),
+        ("training.schedule=linear", "'transformer', 'inverse_sqrt' or 'cosine'"),
+        ("training.learning_rate=0.001", "schedule transformer has its own: set learning_rate_scale, or take"),
+        ("training.learning_rate=0", "greater than 0"),
+        ("training.weight_decay=-0.01", "greater than or equal to 0"),
+        ("training.clip_norm=0", "greater than 0"),
+        ("training.ema=0.0", "greater than 0"),
+        ("training.ema=1.0", "less than 1"),
+        ("training.r_drop=-1.0", "greater than or equal to 0"),
+        ("training.gradient_accumulation=0", "greater than or equal to 1"),
+        ("training.gradient_accumulation=33", "at most 32: each part needs a row, and data.batch_tokens, 2048, has"),
+        ("training.precision=float16", "'float32', 'mixed_bfloat16' or 'mixed_float16'"),
+        ("training.jit_compile=true", "which needs distribution: single"),
+        ("training.steps_per_execution=0", "greater than or equal to 1"),
+        ("training.steps_per_execution=3", "it must divide steps, 700"),
+        ("training.steps_per_execution=700", "it must divide validate_every, 140"),
+        ("training.average_checkpoints=-1", "greater than or equal to 0"),
+        ("training.average_checkpoints=6", "it must be at most keep_checkpoints, 5"),
         ("training.early_stopping=0", "greater than or equal to 1"),
         ("training.distribution=tpu", "'mirrored' or 'single'"),
         ("evaluation.beam_size=0", "greater than or equal to 1"),
@@ -213,6 +246,22 @@ def test_wrong_value(override, told):
         (["data.kind=tfds"], "data.dataset is missing; for kind tfds it is a name such"),
         (["data.kind=tfds", "data.train=3"], "data.train is 3; for kind tfds it must be the name"),
         (["data.kind=csv", "training.steps=x", "seed=x"], "seed is x; it must be a whole number"),
+        (["training.schedule=cosine"], "training.learning_rate is missing; schedule cosine needs it: the peak rate"),
+        (["training.schedule=inverse_sqrt"], "training.learning_rate is missing; schedule inverse_sqrt needs it"),
+        (
+            ["training.schedule=cosine", "training.learning_rate=0.001"],
+            "training.learning_rate_scale is 0.5; for schedule cosine it must be 1.0, since learning_rate gives",
+        ),
+        (
+            [*COSINE, "training.warmup_steps=700"],
+            "training.warmup_steps is 700; for schedule cosine it must be less than steps, 700",
+        ),
+        (["training.keep_checkpoints=2", "training.average_checkpoints=3"], "at most keep_checkpoints, 2"),
+        (
+            ["data.batch_tokens=640", "training.gradient_accumulation=11"],
+            "training.gradient_accumulation is 11; it must be at most 10: each part needs a row, and "
+            "data.batch_tokens, 640, has room for 10 of data.max_length",
+        ),
     ],
 )  # fmt: skip
 def test_values_that_do_not_go_together(overrides, told):
@@ -231,6 +280,12 @@ def test_several_mistakes_are_counted():
         ["model.d_model=129", "model.num_heads=3", "model.position=learned"],
         ["model.num_heads=7", "model.key_dim=8", "model.value_dim=8"],
         ["training.validate_every=1200"],
+        [*COSINE, "training.warmup_steps=699"],
+        ["training.schedule=inverse_sqrt", *COSINE[1:], "training.warmup_steps=1000"],
+        ["data.batch_tokens=640", "training.gradient_accumulation=10"],
+        ["training.jit_compile=true", "training.distribution=single"],
+        ["training.steps_per_execution=140"],
+        ["training.average_checkpoints=5"],
         ["data.kind=tsv", "data.train=a", "data.validation=b", "data.test=null", "data.root=x"],
         ["data.kind=tfds", "data.dataset=wmt14_translate/de-en", "data.train='train[:9%]'"],
     ],

@@ -1,61 +1,17 @@
-"""Recipes: the project's, what they leave out, what replaces their settings, and that saving keeps all of it."""
+"""Recipes: what they leave out, what replaces their settings, and that saving keeps all of it."""
 
-import math
 import re
-from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.recipe.recipes import ALL_KEYS, DEFAULTS, DEMO, MULTI30K, RECIPES, SMALLEST, dotted, refusal
+from tests.recipe.recipes import DEFAULTS, DEMO, MULTI30K, RECIPES, SMALLEST, dotted, recipe_id, refusal
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.presets import PRESETS, count_parameters
+from tf_transformer.presets import PRESETS
 from tf_transformer.recipe import Recipe, load_recipe, save_recipe
-
-# --- the project's recipes ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_project_recipe_loads_under_its_files_name(path):
-    assert load_recipe(path).name == path.stem
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_project_recipe_has_every_key_with_a_comment(path):
-    text = path.read_text(encoding="utf-8")
-    assert set(dotted(yaml.safe_load(text))) == ALL_KEYS
-    lines = ["", *text.splitlines()]
-    bare = [
-        line
-        for above, line in pairwise(lines)
-        if re.match(r" *\w+:", line) and " # " not in line and not above.lstrip().startswith("#")
-    ]
-    assert bare == []
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_the_peak_learning_rate_that_a_comment_tells_is_right(path):
-    told = float(re.search(r"the peak here is ([0-9.]+[0-9])", path.read_text(encoding="utf-8")).group(1))
-    recipe = load_recipe(path)
-    training = recipe.training
-    peak = training.learning_rate_scale / math.sqrt(recipe.model.d_model * training.warmup_steps)
-    assert peak == pytest.approx(told, rel=0.01)
-
-
-def test_multi30k_model_is_small():
-    assert count_parameters(**load_recipe(MULTI30K).model.arguments(6000, 6000)) <= 6_000_000
-
-
-def test_multi30k_names_the_files_there_are(shared_data):
-    data = load_recipe(MULTI30K, [f"data.root={shared_data / 'multi30k'}"]).data
-    names = [name for pair in (data.train, data.validation, data.test) for name in pair]
-    assert len(names) == 6
-    assert all((Path(data.root) / name).is_file() for name in names)
-
 
 # --- defaults, presets, overrides -----------------------------------------------------------------
 
@@ -144,7 +100,7 @@ def test_the_model_translates_as_the_recipe_says():
 # --- round trip -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RECIPES, ids=recipe_id)
 def test_saved_recipe_is_equal_and_complete(path, tmp_path):
     recipe = load_recipe(path)
     saved = tmp_path / "recipe.yaml"

@@ -12,7 +12,8 @@ def check_sizes(**sizes: Any) -> None:
             raise ValueError(f"{name} must be a positive integer, got {size!r}")
 
 
-def check_dropout_rate(dropout_rate: float) -> None:
-    """Refuses a rate that drops less than nothing, or everything."""
-    if not 0 <= dropout_rate < 1:
-        raise ValueError(f"dropout_rate must be in [0, 1), got {dropout_rate!r}")
+def check_rates(**rates: float) -> None:
+    """Refuses rates of dropout that drop less than nothing, or everything."""
+    for name, rate in rates.items():
+        if not 0 <= rate < 1:
+            raise ValueError(f"{name} must be in [0, 1), got {rate!r}")

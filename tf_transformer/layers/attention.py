@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.layers.arguments import check_sizes
+from tf_transformer.layers.arguments import check_rates, check_sizes
 from tf_transformer.layers.masks import _with_heads
 
 # Added to a forbidden connection's logit. Any logit below 1e22 in size vanishes beside it in float32, so that the
@@ -47,7 +47,15 @@ def scaled_dot_product_attention(
         >>> scaled_dot_product_attention(x, x, x).shape
         TensorShape([1, 1, 3, 4])
     """
-    query, key, value = (ops.convert_to_tensor(x) for x in (query, key, value))
+    value = ops.convert_to_tensor(value)
+    weights = _attention_weights(query, key, attention_mask, value.dtype)
+    output = ops.matmul(weights, value)
+    return (output, weights) if return_attention_scores else output
+
+
+def _attention_weights(query: Any, key: Any, attention_mask: Any | None, dtype: str) -> Any:
+    """The softmax of equation 1, (batch, heads, query_len, key_len), as `dtype`."""
+    query, key = ops.convert_to_tensor(query), ops.convert_to_tensor(key)
     # The query is scaled, not the logits: it is smaller, and float16 logits are kept from overflowing.
     query = query / math.sqrt(query.shape[-1])
     logits = ops.matmul(query, ops.swapaxes(key, -1, -2))
@@ -55,9 +63,7 @@ def scaled_dot_product_attention(
     if attention_mask is not None:
         # Adding a small (batch, 1, query_len or 1, key_len) tensor is cheaper than selecting in the large one.
         logits = logits + ops.cast(ops.where(attention_mask, 0.0, FORBIDDEN), logits.dtype)
-    weights = ops.cast(ops.softmax(logits, axis=-1), value.dtype)
-    output = ops.matmul(weights, value)
-    return (output, weights) if return_attention_scores else output
+    return ops.cast(ops.softmax(logits, axis=-1), dtype)
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -72,9 +78,11 @@ class MultiHeadAttention(keras.layers.Layer):
         num_heads: number of heads, h.
         key_dim: width of a head's queries and keys, d_k; `d_model / num_heads` unless given.
         value_dim: width of a head's values, d_v; `d_model / num_heads` unless given.
+        attention_dropout_rate: share of the attention weights that is dropped in training.
 
     Raises:
-        ValueError: sizes that are not positive, or `num_heads` not dividing `d_model` where heads' widths aren't given.
+        ValueError: sizes that are not positive, `num_heads` not dividing `d_model` where heads' widths aren't given, or
+            a rate out of range.
 
     Example:
         >>> import numpy as np
@@ -91,14 +99,17 @@ class MultiHeadAttention(keras.layers.Layer):
         num_heads: int,
         key_dim: int | None = None,
         value_dim: int | None = None,
+        attention_dropout_rate: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_rates(attention_dropout_rate=attention_dropout_rate)
         _check_sizes(d_model=d_model, num_heads=num_heads, key_dim=key_dim, value_dim=value_dim)
         self.d_model = d_model
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
+        self.attention_dropout_rate = attention_dropout_rate
         self.key_width = key_dim or d_model // num_heads
         self.value_width = value_dim or d_model // num_heads
         dense = keras.layers.Dense
@@ -107,6 +118,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value = dense(num_heads * self.value_width, name="value", dtype=self.dtype_policy)
         # Its name is `output`; the attribute can't be, since Keras layers have one of that name.
         self.output_projection = dense(d_model, name="output", dtype=self.dtype_policy)
+        self.dropout = keras.layers.Dropout(attention_dropout_rate, name="dropout", dtype=self.dtype_policy)
 
     def build(self, query_shape: tuple, value_shape: tuple, key_shape: tuple | None = None) -> None:
         self.query.build(query_shape)
@@ -121,6 +133,7 @@ class MultiHeadAttention(keras.layers.Layer):
         key: Any | None = None,
         attention_mask: Any | None = None,
         return_attention_scores: bool = False,
+        training: bool | None = None,
     ) -> Any:
         """Attends from `query` to `value`.
 
@@ -131,18 +144,18 @@ class MultiHeadAttention(keras.layers.Layer):
             attention_mask: bool (batch, query_len or 1, key_len), or (batch, heads or 1, query_len or 1, key_len);
                 True = may attend.
             return_attention_scores: whether to return the weights too.
+            training: whether dropout is on.
 
         Returns:
             float (batch, query_len, d_model); with `return_attention_scores` a pair of it and the weights (batch,
-            heads, query_len, key_len).
+            heads, query_len, key_len), those before dropout.
         """
-        heads, weights = scaled_dot_product_attention(
-            self._split_heads(self.query(query), self.key_width),
-            self._split_heads(self.key(value if key is None else key), self.key_width),
-            self._split_heads(self.value(value), self.value_width),
-            attention_mask=None if attention_mask is None else _with_heads(attention_mask),
-            return_attention_scores=True,
-        )
+        query = self._split_heads(self.query(query), self.key_width)
+        key = self._split_heads(self.key(value if key is None else key), self.key_width)
+        value = self._split_heads(self.value(value), self.value_width)
+        mask = None if attention_mask is None else _with_heads(attention_mask)
+        weights = _attention_weights(query, key, mask, value.dtype)
+        heads = ops.matmul(self.dropout(weights, training=training), value)
         output = self.output_projection(self._join_heads(heads))
         return (output, weights) if return_attention_scores else output
 
@@ -161,6 +174,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "num_heads": self.num_heads,
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
+            "attention_dropout_rate": self.attention_dropout_rate,
         }
 
 

@@ -22,6 +22,8 @@ class DecoderLayer(StackLayer):
         num_heads: number of attention heads.
         dff: width of the feed-forward network's hidden layer.
         dropout_rate: dropout on each sub-layer's output.
+        attention_dropout_rate: dropout on the attention weights.
+        activation_dropout_rate: dropout on the feed-forward network's hidden layer.
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm.
@@ -71,12 +73,14 @@ class DecoderLayer(StackLayer):
         """
         mask = combine_masks(look_ahead_mask(ops.shape(x)[1]), attention_mask)
         y = self.self_attention_residual.enter(x)
-        y, self_scores = self.self_attention(y, y, attention_mask=mask, return_attention_scores=True)
+        y, self_scores = self.self_attention(y, y, attention_mask=mask, return_attention_scores=True, training=training)
         x = self.self_attention_residual(x, y, training=training)
         y = self.cross_attention_residual.enter(x)
-        y, cross_scores = self.cross_attention(y, context, attention_mask=context_mask, return_attention_scores=True)
+        y, cross_scores = self.cross_attention(
+            y, context, attention_mask=context_mask, return_attention_scores=True, training=training
+        )
         x = self.cross_attention_residual(x, y, training=training)
-        y = self.feed_forward(self.feed_forward_residual.enter(x))
+        y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
         x = self.feed_forward_residual(x, y, training=training)
         return (x, self_scores, cross_scores) if return_attention_scores else x
 
@@ -92,6 +96,8 @@ class Decoder(Stack):
         dff: width of the feed-forward network's hidden layer.
         vocab_size: number of target tokens.
         dropout_rate: dropout on each sub-layer's output and on the embedding sums.
+        attention_dropout_rate: dropout on the attention weights.
+        activation_dropout_rate: dropout on the feed-forward networks' hidden layers.
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm, with one closing LayerNorm.

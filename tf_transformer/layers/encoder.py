@@ -19,6 +19,8 @@ class EncoderLayer(StackLayer):
         num_heads: number of attention heads.
         dff: width of the feed-forward network's hidden layer.
         dropout_rate: dropout on each sub-layer's output.
+        attention_dropout_rate: dropout on the attention weights.
+        activation_dropout_rate: dropout on the feed-forward network's hidden layer.
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm.
@@ -50,9 +52,11 @@ class EncoderLayer(StackLayer):
             length, length).
         """
         y = self.self_attention_residual.enter(x)
-        y, scores = self.self_attention(y, y, attention_mask=attention_mask, return_attention_scores=True)
+        y, scores = self.self_attention(
+            y, y, attention_mask=attention_mask, return_attention_scores=True, training=training
+        )
         x = self.self_attention_residual(x, y, training=training)
-        y = self.feed_forward(self.feed_forward_residual.enter(x))
+        y = self.feed_forward(self.feed_forward_residual.enter(x), training=training)
         x = self.feed_forward_residual(x, y, training=training)
         return (x, scores) if return_attention_scores else x
 
@@ -68,6 +72,8 @@ class Encoder(Stack):
         dff: width of the feed-forward network's hidden layer.
         vocab_size: number of source tokens.
         dropout_rate: dropout on each sub-layer's output and on the embedding sums.
+        attention_dropout_rate: dropout on the attention weights.
+        activation_dropout_rate: dropout on the feed-forward networks' hidden layers.
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm, with one closing LayerNorm.

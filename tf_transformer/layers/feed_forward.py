@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from tf_transformer.layers.arguments import check_sizes
+from tf_transformer.layers.arguments import check_rates, check_sizes
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -16,6 +16,7 @@ class FeedForward(keras.layers.Layer):
     Args:
         d_model: width of the output.
         dff: width of the hidden layer, d_ff.
+        activation_dropout_rate: share of the hidden layer's activations that is dropped in training.
 
     Example:
         >>> import numpy as np
@@ -24,21 +25,29 @@ class FeedForward(keras.layers.Layer):
         TensorShape([64, 50, 512])
     """
 
-    def __init__(self, d_model: int, dff: int, **kwargs: Any) -> None:
+    def __init__(self, d_model: int, dff: int, activation_dropout_rate: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_sizes(d_model=d_model, dff=dff)
+        check_rates(activation_dropout_rate=activation_dropout_rate)
         self.d_model = d_model
         self.dff = dff
+        self.activation_dropout_rate = activation_dropout_rate
         self.hidden = keras.layers.Dense(dff, activation="relu", name="hidden", dtype=self.dtype_policy)
+        self.dropout = keras.layers.Dropout(activation_dropout_rate, name="dropout", dtype=self.dtype_policy)
         self.output_projection = keras.layers.Dense(d_model, name="output", dtype=self.dtype_policy)
 
     def build(self, input_shape: tuple) -> None:
         self.hidden.build(input_shape)
         self.output_projection.build((*input_shape[:-1], self.dff))
 
-    def call(self, x: Any) -> Any:
-        """Maps float (batch, length, width) to (batch, length, d_model)."""
-        return self.output_projection(self.hidden(x))
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        """Maps float (batch, length, width) to (batch, length, d_model); `training` says whether dropout is on."""
+        return self.output_projection(self.dropout(self.hidden(x), training=training))
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "d_model": self.d_model, "dff": self.dff}
+        return {
+            **super().get_config(),
+            "d_model": self.d_model,
+            "dff": self.dff,
+            "activation_dropout_rate": self.activation_dropout_rate,
+        }

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from tf_transformer.layers.arguments import check_dropout_rate
+from tf_transformer.layers.arguments import check_rates
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -33,7 +33,7 @@ class Residual(keras.layers.Layer):
 
     def __init__(self, dropout_rate: float = 0.1, norm_first: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_dropout_rate(dropout_rate)
+        check_rates(dropout_rate=dropout_rate)
         self.dropout_rate = dropout_rate
         self.norm_first = norm_first
         self.dropout = keras.layers.Dropout(dropout_rate, name="dropout", dtype=self.dtype_policy)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import keras
 
-from tf_transformer.layers.arguments import check_dropout_rate, check_sizes
+from tf_transformer.layers.arguments import check_rates, check_sizes
 from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.embedding import PositionEncoding, TokenEmbedding
 from tf_transformer.layers.feed_forward import FeedForward
@@ -21,6 +21,8 @@ class StackLayer(keras.layers.Layer):
         num_heads: number of attention heads.
         dff: width of the feed-forward network's hidden layer.
         dropout_rate: dropout on each sub-layer's output.
+        attention_dropout_rate: dropout on the attention weights.
+        activation_dropout_rate: dropout on the feed-forward network's hidden layer.
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm.
@@ -32,6 +34,8 @@ class StackLayer(keras.layers.Layer):
         num_heads: int,
         dff: int,
         dropout_rate: float = 0.1,
+        attention_dropout_rate: float = 0.0,
+        activation_dropout_rate: float = 0.0,
         key_dim: int | None = None,
         value_dim: int | None = None,
         norm_first: bool = False,
@@ -42,6 +46,8 @@ class StackLayer(keras.layers.Layer):
         self.num_heads = num_heads
         self.dff = dff
         self.dropout_rate = dropout_rate
+        self.attention_dropout_rate = attention_dropout_rate
+        self.activation_dropout_rate = activation_dropout_rate
         self.key_dim = key_dim
         self.value_dim = value_dim
         self.norm_first = norm_first
@@ -50,12 +56,20 @@ class StackLayer(keras.layers.Layer):
     def _make_sublayers(self) -> None:
         self.self_attention = self._attention("self_attention")
         self.self_attention_residual = self._residual("self_attention_residual")
-        self.feed_forward = FeedForward(self.d_model, self.dff, name="feed_forward", dtype=self.dtype_policy)
+        self.feed_forward = FeedForward(
+            self.d_model, self.dff, self.activation_dropout_rate, name="feed_forward", dtype=self.dtype_policy
+        )
         self.feed_forward_residual = self._residual("feed_forward_residual")
 
     def _attention(self, name: str) -> MultiHeadAttention:
         return MultiHeadAttention(
-            self.d_model, self.num_heads, self.key_dim, self.value_dim, name=name, dtype=self.dtype_policy
+            self.d_model,
+            self.num_heads,
+            self.key_dim,
+            self.value_dim,
+            self.attention_dropout_rate,
+            name=name,
+            dtype=self.dtype_policy,
         )
 
     def _residual(self, name: str) -> Residual:
@@ -74,6 +88,8 @@ class StackLayer(keras.layers.Layer):
             "num_heads": self.num_heads,
             "dff": self.dff,
             "dropout_rate": self.dropout_rate,
+            "attention_dropout_rate": self.attention_dropout_rate,
+            "activation_dropout_rate": self.activation_dropout_rate,
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
             "norm_first": self.norm_first,
@@ -90,6 +106,8 @@ class Stack(keras.layers.Layer):
         dff: width of the feed-forward network's hidden layer.
         vocab_size: number of tokens.
         dropout_rate: dropout on each sub-layer's output and on the embedding sums.
+        attention_dropout_rate: dropout on the attention weights.
+        activation_dropout_rate: dropout on the feed-forward networks' hidden layers.
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm, with one closing LayerNorm.
@@ -108,6 +126,8 @@ class Stack(keras.layers.Layer):
         dff: int,
         vocab_size: int,
         dropout_rate: float = 0.1,
+        attention_dropout_rate: float = 0.0,
+        activation_dropout_rate: float = 0.0,
         key_dim: int | None = None,
         value_dim: int | None = None,
         norm_first: bool = False,
@@ -118,7 +138,7 @@ class Stack(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         check_sizes(num_layers=num_layers)
-        check_dropout_rate(dropout_rate)
+        check_rates(dropout_rate=dropout_rate)
         if embedding is not None and (embedding.vocab_size, embedding.d_model) != (vocab_size, d_model):
             raise ValueError(
                 f"embedding must be a matrix of vocab_size={vocab_size} times d_model={d_model}, "
@@ -130,6 +150,8 @@ class Stack(keras.layers.Layer):
         self.dff = dff
         self.vocab_size = vocab_size
         self.dropout_rate = dropout_rate
+        self.attention_dropout_rate = attention_dropout_rate
+        self.activation_dropout_rate = activation_dropout_rate
         self.key_dim = key_dim
         self.value_dim = value_dim
         self.norm_first = norm_first
@@ -146,6 +168,8 @@ class Stack(keras.layers.Layer):
                 num_heads,
                 dff,
                 dropout_rate=dropout_rate,
+                attention_dropout_rate=attention_dropout_rate,
+                activation_dropout_rate=activation_dropout_rate,
                 key_dim=key_dim,
                 value_dim=value_dim,
                 norm_first=norm_first,
@@ -189,6 +213,8 @@ class Stack(keras.layers.Layer):
             "dff": self.dff,
             "vocab_size": self.vocab_size,
             "dropout_rate": self.dropout_rate,
+            "attention_dropout_rate": self.attention_dropout_rate,
+            "activation_dropout_rate": self.activation_dropout_rate,
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
             "norm_first": self.norm_first,

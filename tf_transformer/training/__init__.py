@@ -5,11 +5,12 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "callbacks": ["Checkpoints", "Pace", "SampleTranslations", "StopAt"],
+        "callbacks": ["AveragedWeights", "Checkpoints", "Pace", "SampleTranslations", "StopAt"],
         "distribution": ["make_strategy"],
         "loss": ["SmoothedCrossEntropy"],
         "progress": ["ProgressBar"],
         "metrics": ["Perplexity", "TokenAccuracy", "TokenCount"],
-        "schedule": ["TransformerSchedule"],
+        "optimizer": ["TransformerAdam", "make_optimizer"],
+        "schedule": ["CosineSchedule", "InverseSqrtSchedule", "TransformerSchedule"],
     },
 )

@@ -55,6 +55,39 @@ class StopAt(keras.callbacks.Callback):
             self.model.stop_training = True
 
 
+class AveragedWeights(keras.callbacks.Callback):
+    """Shows the moving average of the weights wherever a model in training is looked at; training has its own weights.
+
+    The average is in the model from the start of a validation, or the end of an epoch, to the start of the next epoch,
+    and after training. Callbacks that look at the model at an epoch's end must come after this one. The model must be
+    compiled with an optimizer that has `use_ema=True`.
+
+    Keras's `SwapEMAWeights` rounds the weights that training goes on from, and leaves the wrong ones in the model where
+    training ends before its last epoch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._in_training: list[Any] | None = None
+
+    def show_average(self) -> None:
+        """Puts the average into the model, if it isn't there."""
+        if self._in_training is None:
+            self._in_training = self.model.get_weights()
+            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if self._in_training is not None:
+            self.model.set_weights(self._in_training)
+            self._in_training = None
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self.show_average()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.show_average()
+
+
 class Checkpoints(keras.callbacks.Callback):
     """Saves the whole model, optimizer included, at the end of each epoch, and keeps the newest and the best.
 

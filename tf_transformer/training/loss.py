@@ -9,6 +9,7 @@ from keras import ops
 
 from tf_transformer.layers.masks import PAD_ID
 from tf_transformer.training.distribution import sum_over_replicas
+from tf_transformer.training.projected_loss import TokenSums, projected_cross_entropy
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -19,11 +20,17 @@ class SmoothedCrossEntropy(keras.losses.Loss):
     `label_smoothing / vocabulary`. Padding (label 0) counts nowhere. Under a distribution strategy the sum is divided
     by the tokens of the whole batch, not of the replica's part, so that any number of devices takes the same step.
 
+    A `Transformer` compiled with it never makes its full logits in `fit` and `evaluate`: it hands the loss its
+    decoder's output, and `of_states` projects that a chunk at a time.
+
     Args:
         label_smoothing: epsilon_ls, in [0, 1).
+        r_drop: alpha, the weight of R-Drop (Liang et al., 2021): each sentence goes through the model twice, and the
+            two predictions, made with different dropout, are drawn together. 0 for none, as in the paper. Only a
+            `Transformer`'s `fit` can do it; there it takes twice the time and memory.
 
     Raises:
-        ValueError: `label_smoothing` out of range.
+        ValueError: `label_smoothing` or `r_drop` out of range.
 
     Example:
         >>> import numpy as np
@@ -33,11 +40,14 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         2.0794
     """
 
-    def __init__(self, label_smoothing: float = 0.1, name: str = "smoothed_cross_entropy") -> None:
+    def __init__(self, label_smoothing: float = 0.1, r_drop: float = 0.0, name: str = "smoothed_cross_entropy") -> None:
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"label_smoothing must be in [0, 1), got {label_smoothing!r}")
+        if not 0 <= r_drop < float("inf"):
+            raise ValueError(f"r_drop must be 0 or more, got {r_drop!r}")
         super().__init__(name=name, reduction="sum")  # of the one number that `call` returns
         self.label_smoothing = label_smoothing
+        self.r_drop = r_drop
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Works out the loss.
@@ -53,12 +63,41 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         logits = ops.cast(y_pred, "float32")
         real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
         losses = smoothed_cross_entropy(labels, logits, self.label_smoothing)
+        return ops.sum(losses * real) / self.batch_tokens(labels)
+
+    def of_states(self, states: Any, embeddings: Any, y_true: Any, training: bool = True) -> TokenSums:
+        """Projects and sums in one pass; the loss is `sums.loss / batch_tokens(y_true)`.
+
+        Args:
+            states: the decoder's output, float (batch, length, d_model); in training with `r_drop` of every sentence
+                twice, (2 batch, length, d_model), first all, then all again.
+            embeddings: the projection, float (vocabulary, d_model).
+            y_true: labels, int (batch, length); 0 is padding.
+            training: whether there will be a gradient; without there is no R-Drop either.
+
+        Returns:
+            Sums over the real tokens.
+        """
+        r_drop = self.r_drop if training else 0.0
+        shape = (2, -1, states.shape[-1]) if r_drop else (-1, states.shape[-1])
+        return projected_cross_entropy(
+            ops.reshape(states, shape),
+            embeddings,
+            ops.reshape(y_true, (-1,)),
+            label_smoothing=self.label_smoothing,
+            r_drop=r_drop,
+            training=training,
+        )
+
+    @staticmethod
+    def batch_tokens(y_true: Any) -> Any:
+        """Counts the real tokens of the whole batch, over all replicas: a float32 scalar, at least 1."""
+        real = ops.cast(ops.not_equal(y_true, PAD_ID), "float32")
         # A replica may be handed no token at all, hence the 1.
-        tokens = ops.maximum(sum_over_replicas(ops.sum(real)), 1.0)
-        return ops.sum(losses * real) / tokens
+        return ops.maximum(sum_over_replicas(ops.sum(real)), 1.0)
 
     def get_config(self) -> dict[str, Any]:
-        return {"label_smoothing": self.label_smoothing, "name": self.name}
+        return {"label_smoothing": self.label_smoothing, "r_drop": self.r_drop, "name": self.name}
 
 
 def smoothed_cross_entropy(labels: Any, logits: Any, label_smoothing: float) -> Any:

@@ -9,6 +9,7 @@ from keras import ops
 
 from tf_transformer.layers.masks import PAD_ID
 from tf_transformer.training.loss import logit_of
+from tf_transformer.training.projected_loss import TokenSums
 
 
 class _TokenMean(keras.metrics.Metric):
@@ -38,6 +39,14 @@ class _TokenMean(keras.metrics.Metric):
         self.total.assign_add(ops.sum(values * real))
         self.count.assign_add(ops.sum(real))
 
+    def add_sums(self, sums: TokenSums) -> None:
+        """Adds a batch of which the loss has made sums already."""
+        self.total.assign_add(self.of_sums(sums))
+        self.count.assign_add(sums.tokens)
+
+    def of_sums(self, sums: TokenSums) -> Any:
+        raise NotImplementedError
+
     def mean(self) -> Any:
         return self.total / ops.maximum(self.count, 1.0)
 
@@ -62,13 +71,16 @@ class Perplexity(_TokenMean):
         # The same operations as in the loss, so that TensorFlow works them out once for both.
         return ops.logsumexp(logits, axis=-1) - logit_of(labels, logits)
 
+    def of_sums(self, sums: TokenSums) -> Any:
+        return sums.cross_entropy
+
     def result(self) -> Any:
         return ops.exp(self.mean())
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class TokenAccuracy(_TokenMean):
-    """Share of the tokens whose logit is the highest.
+    """Share of the tokens whose logit is the highest; to share the highest is enough.
 
     Example:
         >>> import numpy as np
@@ -83,7 +95,10 @@ class TokenAccuracy(_TokenMean):
         super().__init__(name=name, **kwargs)
 
     def of_tokens(self, labels: Any, logits: Any) -> Any:
-        return ops.cast(ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), labels), "float32")
+        return ops.cast(logit_of(labels, logits) >= ops.max(logits, axis=-1), "float32")
+
+    def of_sums(self, sums: TokenSums) -> Any:
+        return sums.correct
 
     def result(self) -> Any:
         return self.mean()
@@ -107,6 +122,9 @@ class TokenCount(_TokenMean):
 
     def of_tokens(self, labels: Any, logits: Any) -> Any:
         return ops.ones(ops.shape(labels), "float32")
+
+    def of_sums(self, sums: TokenSums) -> Any:
+        return sums.tokens
 
     def result(self) -> Any:
         return self.count + 0.0  # a value: the variable itself would go on counting under whoever keeps it

@@ -1,0 +1,103 @@
+"""The matrix products of a training step and nothing else: what no engine on this machine can do without."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from training_worker import Batch, Options, Training, serve
+
+# (batch of matrices or (), rows, inner, columns): (..., rows, inner) x (..., inner, columns)
+Product = tuple[tuple[int, ...], int, int, int]
+# (a, b, whether a is transposed, whether b is) -> their product
+Multiply = Callable[[Any, Any, bool, bool], Any]
+
+
+def forward_products(batch: Batch, sizes: dict[str, int]) -> Iterator[Product]:
+    """The products of one forward pass, padding included; projections of the same input are one product."""
+    rows, source = batch.source.shape
+    target = batch.target.shape[1]
+    width, heads, layers = sizes["d_model"], sizes["num_heads"], sizes["num_layers"]
+    depth = width // heads
+
+    def attention(queries: int, keys: int) -> Iterator[Product]:
+        yield (rows, heads), queries, depth, keys  # scores
+        yield (rows, heads), queries, keys, depth  # weighted values
+        yield (), rows * queries, width, width
+
+    def feed_forward(length: int) -> Iterator[Product]:
+        yield (), rows * length, width, sizes["dff"]
+        yield (), rows * length, sizes["dff"], width
+
+    for _ in range(layers):
+        yield (), rows * source, width, 3 * width
+        yield from attention(source, source)
+        yield from feed_forward(source)
+    for _ in range(layers):
+        yield (), rows * target, width, 3 * width
+        yield from attention(target, target)
+        yield (), rows * target, width, width
+        yield (), rows * source, width, 2 * width
+        yield from attention(target, source)
+        yield from feed_forward(target)
+    yield (), rows * target, width, sizes["vocab_size"]
+
+
+def _numpy() -> tuple[Multiply, Callable]:
+    def multiply(a: np.ndarray, b: np.ndarray, transpose_a: bool, transpose_b: bool) -> np.ndarray:
+        return np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b)
+
+    return multiply, np.asarray
+
+
+def _tensorflow(threads: int) -> tuple[Multiply, Callable]:
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    return tf.matmul, tf.constant
+
+
+def _torch(threads: int) -> tuple[Multiply, Callable]:
+    import torch
+
+    torch.set_num_threads(threads)
+
+    def multiply(a: torch.Tensor, b: torch.Tensor, transpose_a: bool, transpose_b: bool) -> torch.Tensor:
+        return torch.matmul(a.mT if transpose_a else a, b.mT if transpose_b else b)
+
+    return multiply, torch.from_numpy
+
+
+def load(options: Options, batches: list[Batch]) -> Training:
+    library, threads = options["library"], options["threads"]
+    multiply, convert = {"numpy": _numpy, "tensorflow": _tensorflow, "torch": _torch}[library](
+        *([] if library == "numpy" else [threads])
+    )
+    products = [Counter(forward_products(batch, options["sizes"])) for batch in batches]
+    random = np.random.default_rng(0)
+    shapes = {
+        shape
+        for product in products
+        for stack, rows, inner, columns in product
+        for shape in ((*stack, rows, inner), (*stack, inner, columns), (*stack, rows, columns))
+    }
+    operands = {shape: convert(random.standard_normal(shape, dtype="float32")) for shape in shapes}
+
+    def train() -> None:
+        for counts in products:
+            for (stack, rows, inner, columns), count in counts.items():
+                a, b = operands[*stack, rows, inner], operands[*stack, inner, columns]
+                gradient = operands[*stack, rows, columns]
+                for _ in range(count):
+                    multiply(a, b, False, False)
+                    multiply(gradient, b, False, True)
+                    multiply(a, gradient, True, False)
+
+    return Training(0, train, lambda: None)
+
+
+if __name__ == "__main__":
+    serve(load, ["numpy"])

@@ -1,0 +1,268 @@
+"""Times training: one model in several engines, on the same batches, in turns. See README.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import describe_machine
+from processes import EngineFailed, EngineProcess
+from training_batches import count_tokens, sample_batches, save_batches, save_first_weights
+from training_report import TrainingResult, settings_tried, training_circumstances, training_table
+
+from tf_transformer.errors import UserError
+from tf_transformer.recipe import load_recipe
+
+OURS, FLOOR = "tf_transformer", "matrix products"
+
+# The engines tell the loss of so many sentences (see engines/training_worker.py), and it may differ by so much: they
+# spread the smoothed share over all tokens, or over all others, or not over padding.
+CHECKED_ROWS = 4
+LOSS_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model and its batches.
+
+    Attributes:
+        model: its sizes.
+        batch_tokens: most positions on a side of a batch.
+        batches: how many make a round.
+        rounds: how many are timed.
+    """
+
+    model: dict[str, int]
+    batch_tokens: int
+    batches: int
+    rounds: int
+
+
+SIZES = {
+    # Multi30k's Transformer-Tiny.
+    "tiny": Size({"num_layers": 4, "d_model": 128, "num_heads": 4, "dff": 256, "vocab_size": 10_000}, 4096, 8, 5),
+    # The paper's.
+    "base": Size({"num_layers": 6, "d_model": 512, "num_heads": 8, "dff": 2048, "vocab_size": 37_000}, 2048, 2, 3),
+    # To see that the benchmark works.
+    "toy": Size({"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32, "vocab_size": 1000}, 256, 3, 2),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to set an engine up.
+
+    Attributes:
+        script: the engine's file in `engines/`.
+        python: whose Python runs it: "own", "opennmt", "peers" or "joeynmt".
+        options: what the engine reads beside the common ones.
+        onednn: TF_ENABLE_ONEDNN_OPTS.
+    """
+
+    script: str
+    python: str
+    options: dict[str, Any] = field(default_factory=dict)
+    onednn: int = 1
+
+
+def _tensorflow(script: str, python: str = "own", **more: Any) -> dict[str, Setting]:
+    """The settings of an engine on TensorFlow; `more` are values of `jit_compile` by name."""
+    return {
+        "graph, oneDNN": Setting(script, python, {"jit_compile": False}),
+        "graph, Eigen": Setting(script, python, {"jit_compile": False}, onednn=0),
+        "XLA": Setting(script, python, {"jit_compile": True}),
+        **{name: Setting(script, python, {"jit_compile": value}) for name, value in more.items()},
+    }
+
+
+ENGINES = {
+    OURS: _tensorflow("train_tf_transformer.py"),
+    "Keras stock layers": _tensorflow("train_keras.py", **{'jit_compile="auto"': "auto"}),
+    "OpenNMT-tf": _tensorflow("train_opennmt.py", "opennmt"),
+    "torch.nn.Transformer": {
+        "eager": Setting("train_torch.py", "peers", {"compile": False}),
+        "torch.compile": Setting("train_torch.py", "peers", {"compile": True}),
+    },
+    "JoeyNMT": {"eager": Setting("train_joeynmt.py", "joeynmt")},
+    FLOOR: {
+        "NumPy": Setting("train_products.py", "own", {"library": "numpy"}),
+        "TensorFlow, oneDNN": Setting("train_products.py", "own", {"library": "tensorflow"}),
+        "TensorFlow, Eigen": Setting("train_products.py", "own", {"library": "tensorflow"}, onednn=0),
+        "PyTorch": Setting("train_products.py", "peers", {"library": "torch"}),
+    },
+}
+
+
+class Benchmark:
+    """One run of it.
+
+    Args:
+        arguments: as `parse_arguments` gives them.
+        folder: where batches, weights and logs go.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
+        self.arguments = arguments
+        self.folder = folder
+        size = SIZES[arguments.size]
+        recipe = load_recipe(arguments.recipe, arguments.set)
+        self.batches = sample_batches(
+            recipe, arguments.batch_tokens or size.batch_tokens, size.model["vocab_size"], arguments.batches
+        )
+        save_batches(self.batches, folder / "batches.npz")
+        checked = tuple(ids[:CHECKED_ROWS] for ids in self.batches[0])
+        longest = max(ids.shape[1] for batch in self.batches for ids in batch)
+        self.sizes, self.loss = save_first_weights(
+            {**size.model, "max_length": longest}, checked, folder / "weights.npz"
+        )
+        self.tokens = count_tokens(self.batches)
+        self.pythons = {name: getattr(arguments, f"{name}_python") for name in ("own", "opennmt", "peers", "joeynmt")}
+
+    def figures(self) -> dict[str, Any]:
+        """What was trained, and on what."""
+        positions = sum(labels.size for _, _, labels in self.batches)
+        shapes = [(*source.shape, target.shape[1]) for source, target, _ in self.batches]
+        return {
+            "machine": describe_machine(self.arguments.threads),
+            "sizes": self.sizes,
+            "batches": {
+                "shapes": shapes,  # rows, source length, target length
+                "tokens": self.tokens,
+                "source_tokens": sum(int(np.count_nonzero(source)) for source, _, _ in self.batches),
+                "padding": 1 - self.tokens / positions,
+            },
+        }
+
+    def choose(self) -> list[TrainingResult]:
+        """Finds each engine's best setting: every one has one round, in a process with the machine to itself."""
+        results = []
+        for engine in self.arguments.engines:
+            settings = [name for name in ENGINES[engine] if self.arguments.settings in (None, name)] or ENGINES[engine]
+            tried: dict[str, float | str] = {}
+            for name in settings if len(settings) > 1 else ():
+                tried[name] = self._try(engine, name)
+                _tell(f"trying {engine}, {name}: {tried[name]}")
+            rates = {name: rate for name, rate in tried.items() if not isinstance(rate, str)}
+            if tried and not rates:
+                raise SystemExit(f"{engine}: no setting of it works: {tried}")
+            best = max(rates, key=rates.get) if rates else next(iter(settings))
+            results.append(TrainingResult(engine, best, self.tokens, tried=tried))
+        return results
+
+    def _try(self, engine: str, setting: str) -> float | str:
+        try:
+            with ExitStack() as stack:
+                process = self._start(engine, setting, stack)
+                process.ask("warm-up")
+                return self.tokens / process.ask("round")["seconds"]
+        except EngineFailed as failure:
+            return f"failed ({str(failure).splitlines()[-1]})"
+
+    def measure(self, results: list[TrainingResult]) -> None:
+        """Times the engines: each a round, then each one more, and so on; never do two work at once."""
+        with ExitStack() as stack:
+            processes = {result.engine: self._start(result.engine, result.setting, stack) for result in results}
+            for result in results:
+                hello = processes[result.engine].hello
+                result.parameters, result.first_loss, result.versions = (
+                    hello[name] for name in ("parameters", "loss", "versions")
+                )
+                result.warm_up_seconds = processes[result.engine].ask("warm-up")["seconds"]
+                _tell(f"warm-up, {result.engine}, {result.setting}: {result.warm_up_seconds:.2f} s")
+            for turn, result in self._turns(results):
+                waiting = [process for engine, process in processes.items() if engine != result.engine]
+                before = sum(process.cpu_seconds() for process in waiting)
+                answer = processes[result.engine].ask("round")
+                used = sum(process.cpu_seconds() for process in waiting) - before
+                result.rounds.append({**answer, "waiting_share": used / answer["seconds"]})
+                _tell(f"round {turn + 1}, {result.engine}: {self.tokens / answer['seconds']:,.0f} tokens/s")
+        for result in results:
+            if result.first_loss is not None and not result.rounds[-1]["loss"] < result.first_loss:
+                raise SystemExit(f"{result.engine}: the loss has not fallen: {result.first_loss} {result.rounds}")
+
+    def _turns(self, results: list[TrainingResult]) -> Iterator[tuple[int, TrainingResult]]:
+        return ((turn, result) for turn in range(self.arguments.rounds) for result in results)
+
+    def _start(self, engine: str, name: str, stack: ExitStack) -> EngineProcess:
+        """Starts an engine, and makes sure that it has the same model as all."""
+        setting = ENGINES[engine][name]
+        options = {
+            "threads": self.arguments.threads,
+            "streams": 1,
+            "onednn": setting.onednn,
+            "batches": str(self.folder / "batches.npz"),
+            "weights": str(self.folder / "weights.npz"),
+            "sizes": self.sizes,
+            **setting.options,
+        }
+        log = self.folder / f"{setting.script}.log"
+        process = EngineProcess(self.pythons[setting.python], setting.script, options, log)
+        stack.callback(process.close)
+        loss, parameters = process.hello["loss"], process.hello["parameters"]
+        if loss is not None and abs(loss - self.loss) > LOSS_TOLERANCE * self.loss:
+            raise SystemExit(f"{engine}, {name}: with the same weights its loss is {loss:.5f}, not {self.loss:.5f}")
+        if loss is not None and parameters != self.sizes["parameters"]:
+            raise SystemExit(f"{engine}, {name}: it has {parameters} parameters, not {self.sizes['parameters']}")
+        return process
+
+
+def _tell(message: str) -> None:
+    print(message, flush=True)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("recipe", type=Path, help="names the corpus and its tokenizer, such as train/recipes/demo.yaml")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a setting of it")
+    parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="ENGINE")
+    parser.add_argument("--settings", help="takes this setting alone where an engine has it, such as XLA")
+    parser.add_argument("--batch-tokens", type=int, help="most positions on a side of a batch")
+    parser.add_argument("--batches", type=int, help="how many make a round")
+    parser.add_argument("--rounds", type=int, help="timed rounds of each engine")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--folder", type=Path, help="keeps batches, weights and logs here")
+    parser.add_argument("--output", type=Path, help="writes all figures here as JSON")
+    root = Path(__file__).parents[1]
+    parser.add_argument("--own-python", default=str(root / ".venv/bin/python"))
+    for name in "opennmt", "peers", "joeynmt":
+        parser.add_argument(f"--{name}-python", default=str(root / f".venv-{name}/bin/python"))
+    arguments = parser.parse_args()
+    arguments.batches = arguments.batches or SIZES[arguments.size].batches
+    arguments.rounds = arguments.rounds or SIZES[arguments.size].rounds
+    for name in arguments.engines:
+        for setting in ENGINES[name].values():
+            python = getattr(arguments, f"{setting.python}_python")
+            if not Path(python).exists():
+                parser.error(f"{name}: no Python at {python}; `make bench-train` makes it")
+    return arguments
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            benchmark = Benchmark(arguments, folder)
+        except UserError as error:
+            raise SystemExit(str(error)) from None
+        results = benchmark.choose()
+        benchmark.measure(results)
+        figures = benchmark.figures()
+    parts = training_table(results, OURS, FLOOR), settings_tried(results), training_circumstances(figures, results)
+    print("\n" + "\n\n".join(part for part in parts if part))
+    if arguments.output:
+        figures["results"] = [asdict(result) for result in results]
+        arguments.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

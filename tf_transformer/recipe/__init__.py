@@ -1,0 +1,24 @@
+"""One experiment, read from YAML and checked."""
+
+from tf_transformer.recipe.reading import load_recipe, save_recipe
+from tf_transformer.recipe.settings import (
+    DEMO_SPLITS,
+    DataSettings,
+    EvaluationSettings,
+    ModelSettings,
+    Recipe,
+    TokenizerSettings,
+    TrainingSettings,
+)
+
+__all__ = [
+    "DEMO_SPLITS",
+    "DataSettings",
+    "EvaluationSettings",
+    "ModelSettings",
+    "Recipe",
+    "TokenizerSettings",
+    "TrainingSettings",
+    "load_recipe",
+    "save_recipe",
+]

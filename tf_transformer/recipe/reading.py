@@ -1,0 +1,194 @@
+"""Recipes as YAML files: reading one with all it extends, replacing settings, saving it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from tf_transformer.recipe.mistakes import explain, recipe_error, unknown_key
+from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe, preset_values, shown
+
+# A recipe before it is checked, and where each of its settings was given, by dotted key.
+Given = tuple[dict[str, Any], dict[str, str]]
+
+
+def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Reads and checks a recipe.
+
+    A recipe whose top level has `extends: other.yaml`, a path relative to its own file, holds what differs from that
+    one: its keys replace the other's, as overrides replace both. `model.preset` in it, or as an override, replaces all
+    that the preset says, unless that is given beside it.
+
+    Args:
+        path: the YAML file.
+        overrides: settings that replace the file's, each "key=value" with a dotted key and a YAML value.
+
+    Returns:
+        The recipe, every setting resolved.
+
+    Raises:
+        UserError: a file can't be read, or a setting is wrong; the message is one line.
+
+    Example:
+        >>> load_recipe("train/recipes/demo.yaml", ["training.steps=2000"]).training.steps
+        2000
+        >>> load_recipe("train/recipes/wmt14_en_de_big.yaml").model.d_model
+        1024
+    """
+    settings, sources = _layer(_read_with_base(Path(path)), _read_overrides(overrides))
+    try:
+        return Recipe.model_validate(settings)
+    except ValidationError as error:
+        raise explain(error, str(path), sources) from None
+
+
+def save_recipe(recipe: Recipe, path: str | Path) -> None:
+    """Writes a resolved recipe, every key present; `load_recipe` gives an equal one.
+
+    Args:
+        recipe: what to write.
+        path: the file, replaced whole if it is there.
+
+    Raises:
+        UserError: the file can't be written.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> save_recipe(load_recipe("train/recipes/demo.yaml"), Path(mkdtemp()) / "recipe.yaml")
+    """
+    path = Path(path)
+    text = yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False)
+    # Written beside and renamed, so that nobody ever reads half a recipe.
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise recipe_error(str(path), f"the recipe can't be written: {error.strerror}") from None
+
+
+def _read_with_base(path: Path, extending: tuple[Path, ...] = ()) -> Given:
+    """Reads a recipe, over the one it extends; `extending` are the files that led to it."""
+    where = str(path)
+    raw = _parse(_read(path), where)
+    if not isinstance(raw, dict):
+        state = "is empty" if raw is None else f"holds {shown(raw)}"
+        raise recipe_error(where, f"the recipe {state}; train/recipes/demo.yaml shows what it must look like")
+    extends = raw.pop("extends", None)
+    given = raw, dict.fromkeys(_dotted(raw), where)
+    if extends is None:
+        return given
+    if not isinstance(extends, str):
+        rule = "the path of another recipe, relative to this one, such as base.yaml"
+        raise recipe_error(where, f"extends is {shown(extends)}; it must be {rule}")
+    base = path.parent / extends
+    if not os.path.isfile(base):  # unlike Path's, says no to names that can't be
+        raise recipe_error(where, f"extends is {shown(extends)}; there is no file {base}")
+    files = (*extending, path)
+    if base.resolve() in (file.resolve() for file in files):
+        circle = " extends ".join(str(file) for file in (*files, base))
+        raise recipe_error(
+            where, f"extends is {shown(extends)}, which closes a circle ({circle}); take one of these out"
+        )
+    return _layer(_read_with_base(base, files), given)
+
+
+def _read_overrides(overrides: Sequence[str]) -> Given:
+    """Reads what the command line sets as one small recipe."""
+    raw: dict[str, Any] = {}
+    sources = {}
+    for override in overrides:
+        key, value = _split_override(override)
+        section, _, leaf = key.rpartition(".")
+        (raw.setdefault(section, {}) if section else raw)[leaf] = value
+        sources[key] = f"--set {override}"
+    return raw, sources
+
+
+def _layer(under: Given, over: Given) -> Given:
+    """Puts settings over others; a preset among them brings all that it says, which lies right under them."""
+    raw, sources = over
+    model = raw.get("model")
+    preset = model.get("preset") if isinstance(model, dict) else None
+    raw = _merge(preset_values(preset), raw)
+    from_preset = {key: sources["model.preset"] for key in _dotted(raw) if key not in sources}
+    return _merge(under[0], raw), {**under[1], **from_preset, **sources}
+
+
+def _merge(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Replaces settings, section by section and key by key; makes a new dictionary."""
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        if key not in SECTIONS or below is None or not isinstance(value, dict | None):
+            merged[key] = value
+        # A section that is no mapping stays, to be reported when the whole recipe is checked.
+        elif isinstance(below, dict):
+            merged[key] = {**below, **(value or {})}
+    return merged
+
+
+def _dotted(raw: dict[str, Any]) -> Iterator[str]:
+    """Names the settings."""
+    for key, value in raw.items():
+        if key in SECTIONS and isinstance(value, dict):
+            yield from (f"{key}.{leaf}" for leaf in value)
+        else:
+            yield str(key)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key given twice is a mistake, instead of the second one winning."""
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        lines: dict[str, int] = {}
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in lines:
+                problem = f"{key.value} was given on line {lines[key.value]} already; keep one of them"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            lines[key.value] = key.start_mark.line + 1
+        return node
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        problem = "there is no such recipe; the project's are in train/recipes"
+    except UnicodeDecodeError as error:
+        problem = f"byte {error.start + 1} is not UTF-8; save the recipe as UTF-8 text"
+    except OSError as error:
+        problem = f"the recipe can't be read: {error.strerror}"
+    raise recipe_error(str(path), problem)
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a value such as the date 2024-13-45
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or error
+        raise recipe_error(where, f"{line}not a recipe's YAML: {problem}") from None
+
+
+def _split_override(override: str) -> tuple[str, Any]:
+    where = f"--set {override}"
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise recipe_error(where, "an override must be key=value, such as training.steps=2000")
+    if key in SECTIONS:
+        raise recipe_error(where, f"{key} is a section; set one of {', '.join(SECTIONS[key].model_fields)} in it")
+    if key == "extends":
+        raise recipe_error(
+            where, "extends can't be set from outside; write a recipe that has it, or name the other one"
+        )
+    if key not in KEYS:
+        raise recipe_error(where, unknown_key(key))
+    return key, _parse(text, where)

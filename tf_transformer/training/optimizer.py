@@ -1,0 +1,124 @@
+"""The optimizer: the paper's Adam (Vaswani et al., 2017, section 5.3) with what the field has added to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+from keras import ops
+
+from tf_transformer.training.distribution import sum_over_replicas
+from tf_transformer.training.schedule import CosineSchedule, InverseSqrtSchedule, TransformerSchedule
+
+if TYPE_CHECKING:
+    from tf_transformer.recipe import TrainingSettings
+
+
+def make_optimizer(training: TrainingSettings, d_model: int) -> keras.optimizers.Optimizer:
+    """Makes the optimizer that a recipe's section `training` asks for.
+
+    Args:
+        training: the section, or anything with its `schedule`, `learning_rate`, `learning_rate_scale`, `warmup_steps`,
+            `steps`, `weight_decay`, `clip_norm` and `ema`.
+        d_model: width of the model, by which the paper's schedule goes.
+
+    Returns:
+        A `TransformerAdam`.
+
+    Example:
+        >>> from tf_transformer import load_recipe
+        >>> from tf_transformer.training import make_optimizer
+        >>> make_optimizer(load_recipe("train/recipes/demo.yaml").training, d_model=128).beta_2
+        0.98
+    """
+    average = {} if training.ema is None else {"use_ema": True, "ema_momentum": training.ema}
+    return TransformerAdam(
+        _make_schedule(training, d_model),
+        weight_decay=training.weight_decay or None,
+        clip_norm=training.clip_norm,
+        **average,
+    )
+
+
+def _make_schedule(training: TrainingSettings, d_model: int) -> keras.optimizers.schedules.LearningRateSchedule:
+    if training.schedule == "transformer":
+        return TransformerSchedule(d_model, training.warmup_steps, training.learning_rate_scale)
+    if training.schedule == "inverse_sqrt":
+        return InverseSqrtSchedule(training.learning_rate, training.warmup_steps)
+    return CosineSchedule(training.learning_rate, training.warmup_steps, training.steps)
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class TransformerAdam(keras.optimizers.Adam):
+    """Keras's Adam with the paper's constants, decay of matrices only, and clipping of the whole batch's gradient.
+
+    Args:
+        learning_rate: a number, or a schedule.
+        beta_1: decay of the mean of the gradient.
+        beta_2: decay of the mean of its square.
+        epsilon: added to the root of the latter.
+        weight_decay: share of each matrix taken off at a step, times the learning rate, whatever the gradient says
+            (AdamW: Loshchilov & Hutter, 2019). Biases and layer norms, which are vectors, keep theirs. None for none.
+        clip_norm: the longest that the gradient, all weights' as one vector, may be; a longer one is made this long.
+            None for no limit.
+        **kwargs: other arguments of `keras.optimizers.Adam`, such as `use_ema` and `ema_momentum`.
+
+    Raises:
+        ValueError: `clip_norm` not above 0.
+
+    Example:
+        >>> import numpy as np, tf_transformer as tt
+        >>> from tf_transformer.training import TransformerAdam
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
+        >>> optimizer = TransformerAdam(tt.TransformerSchedule(8), weight_decay=0.01, clip_norm=1.0)
+        >>> model.compile(optimizer, tt.SmoothedCrossEntropy(0.1))
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        beta_1: float = 0.9,
+        beta_2: float = 0.98,
+        epsilon: float = 1e-9,
+        weight_decay: float | None = None,
+        clip_norm: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if clip_norm is not None and not clip_norm > 0:
+            raise ValueError(f"clip_norm must be above 0, or None for no limit, got {clip_norm!r}")
+        super().__init__(
+            learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, weight_decay=weight_decay, **kwargs
+        )
+        self.clip_norm = clip_norm
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        # Said here and not by whoever makes the optimizer, so that one that was saved keeps to it.
+        if not self.built:
+            self.exclude_from_weight_decay(var_list=[variable for variable in variables if len(variable.shape) < 2])
+        super().build(variables)
+
+    def apply(self, grads: list[Any], trainable_variables: list[keras.Variable] | None = None) -> None:
+        """Takes a step.
+
+        Args:
+            grads: the gradients, or under a distribution strategy this device's share of them; float, as the variables.
+            trainable_variables: what to update; unless given, what the optimizer was built with.
+        """
+        if self.clip_norm is not None:
+            grads = _clip(grads, self.clip_norm)
+        super().apply(grads, trainable_variables)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "clip_norm": self.clip_norm}
+
+
+def _clip(grads: list[Any], clip_norm: float) -> list[Any]:
+    """Makes gradients shorter by one factor, so that their sum over the devices is at most `clip_norm` long.
+
+    Keras's `global_clipnorm` clips each device's share, so that two devices would take another step than one.
+    """
+    of_batch = sum_over_replicas([grad for grad in grads if grad is not None])
+    norm = ops.sqrt(sum(ops.sum(ops.square(grad)) for grad in of_batch))
+    # Of an infinite gradient NaN is left, which doesn't pass unnoticed.
+    factor = ops.minimum(1.0, clip_norm / norm)
+    return [None if grad is None else grad * ops.cast(factor, grad.dtype) for grad in grads]

@@ -1,0 +1,189 @@
+"""Projection onto the vocabulary and smoothed cross-entropy in one pass, a few rows at a time.
+
+The logits are by far the largest tensor of a training step, and the plain way reads and writes them, their softmax and
+their gradient many times. Here a chunk of rows is projected, its loss and its share of both gradients are worked out,
+and its logits are forgotten. Liger-Kernel (Hsu et al., 2024) and Cut Cross-Entropy (Wijmans et al., 2024) do the same
+on GPUs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+# Logits in a chunk: enough rows for the matrix products to run at full speed, few enough to stay near the caches.
+CHUNK_LOGITS = 2**22
+
+
+class TokenSums(NamedTuple):
+    """Sums over the real tokens of a batch, each a float32 scalar.
+
+    Attributes:
+        loss: smoothed cross-entropy (with R-Drop's term, where there is one).
+        cross_entropy: unsmoothed cross-entropy.
+        correct: tokens whose logit is the highest of all (a tie counts).
+        tokens: real tokens.
+    """
+
+    loss: Any
+    cross_entropy: Any
+    correct: Any
+    tokens: Any
+
+
+def projected_cross_entropy(
+    states: Any,
+    embeddings: Any,
+    labels: Any,
+    label_smoothing: float = 0.0,
+    r_drop: float = 0.0,
+    training: bool = True,
+    chunk_logits: int = CHUNK_LOGITS,
+) -> TokenSums:
+    """Sums the smoothed cross-entropy of `softmax(states @ embeddings^T)`; no more than a chunk of logits ever exists.
+
+    With `training` the gradients of `loss` are worked out in the same pass; `cross_entropy`, `correct` and `tokens`
+    have none. Products run in the dtype of `states`, softmax and sums in float32.
+
+    With `r_drop`, alpha, each row comes twice, run through the model with different dropout, p and q, and what is
+    summed is half of R-Drop's loss (Liang et al., 2021, equation 4), so that alpha 0 gives the usual one:
+    `(CE(p) + CE(q)) / 2 + alpha / 4 (KL(p || q) + KL(q || p))`.
+
+    Args:
+        states: float (rows, d_model); with `r_drop` (2, rows, d_model).
+        embeddings: float (vocabulary, d_model).
+        labels: int (rows,); 0 is padding, which counts nowhere.
+        label_smoothing: epsilon_ls.
+        r_drop: alpha.
+        training: whether there will be a gradient.
+        chunk_logits: how many logits may exist at a time; one row's in any case.
+
+    Returns:
+        The sums.
+
+    Example:
+        >>> import numpy as np
+        >>> states, embeddings = np.ones((3, 4), "float32"), np.zeros((8, 4), "float32")
+        >>> sums = projected_cross_entropy(states, embeddings, np.array([5, 3, 0]))
+        >>> round(float(sums.loss / sums.tokens), 4)  # log(8)
+        2.0794
+    """
+    states = ops.convert_to_tensor(states)
+    embeddings = ops.cast(embeddings, states.dtype)
+    labels = ops.cast(labels, "int32")
+    real = ops.cast(ops.not_equal(labels, 0), "float32")
+    copies = states if r_drop else states[None]
+    settings = {"label_smoothing": label_smoothing, "r_drop": r_drop, "chunk_logits": chunk_logits}
+    if not training:
+        sums, _ = _chunked(copies, embeddings, labels, real, gradients=False, **settings)
+    else:
+
+        @ops.custom_gradient
+        def summed(copies: Any, embeddings: Any) -> tuple[Any, Any]:
+            sums, gradients = _chunked(copies, embeddings, labels, real, gradients=True, **settings)
+
+            def gradient(*args: Any, upstream: Any | None = None) -> tuple[Any, Any]:
+                upstream = args[0] if upstream is None else upstream  # the backends differ in how they hand it over
+                return tuple(ops.cast(upstream[0] * part, copies.dtype) for part in gradients)
+
+            return sums, gradient
+
+        sums = summed(copies, embeddings)
+    return TokenSums(sums[0], sums[1], sums[2], ops.sum(real))
+
+
+def _chunked(
+    copies: Any,
+    embeddings: Any,
+    labels: Any,
+    real: Any,
+    label_smoothing: float,
+    r_drop: float,
+    chunk_logits: int,
+    gradients: bool,
+) -> tuple[Any, tuple[Any, Any]]:
+    """Loss, cross-entropy and correct tokens as one float32 (3,), and the loss's gradients where wanted.
+
+    Of the gradient with respect to the logits, `softmax - smoothed labels`, only the softmax takes products with the
+    whole vocabulary. What the labels add to it is a few rows, and what the smoothing adds is the same for all rows.
+    """
+    number_of_copies, _, d_model = copies.shape
+    vocabulary = embeddings.shape[0]
+    rows = ops.shape(copies)[1]
+    chunks = rows * number_of_copies * vocabulary // chunk_logits + 1
+    size = -(-rows // chunks)  # chunks of one size, the last one filled up with padding
+    missing = chunks * size - rows
+    padded_copies = ops.pad(copies, [[0, 0], [0, missing], [0, 0]])
+    padded_labels, padded_real = (ops.pad(x, [[0, missing]]) for x in (labels, real))
+    transposed = ops.transpose(embeddings)
+    mean_embedding = ops.mean(ops.cast(embeddings, "float32"), axis=0)
+    share = 1.0 / number_of_copies
+
+    def body(chunk: Any, sums: Any, of_states: Any, of_embeddings: Any) -> tuple[Any, ...]:
+        start = chunk * size
+        x = ops.reshape(ops.slice(padded_copies, (0, start, 0), (number_of_copies, size, d_model)), (-1, d_model))
+        label = ops.tile(ops.slice(padded_labels, (start,), (size,)), [number_of_copies])
+        weight = share * ops.tile(ops.slice(padded_real, (start,), (size,)), [number_of_copies])
+        logits = ops.cast(ops.matmul(x, transposed), "float32")
+        probabilities = ops.softmax(logits)
+        highest = ops.max(logits, axis=-1)
+        # The highest probability is at least 1 / vocabulary, so its logarithm is always sound.
+        log_normaliser = highest - ops.log(ops.max(probabilities, axis=-1))
+        of_label = ops.take(ops.reshape(logits, (-1,)), ops.arange(ops.shape(label)[0]) * vocabulary + label)
+        cross_entropy = log_normaliser - of_label
+        mean_logit = ops.matmul(ops.cast(x, "float32"), mean_embedding[:, None])[:, 0]
+        smoothed = cross_entropy + label_smoothing * (of_label - mean_logit)
+        loss = ops.sum(smoothed * weight)
+        soft = probabilities
+        if r_drop:
+            difference, soft_difference = _r_drop(logits - log_normaliser[:, None], probabilities, r_drop)
+            loss = loss + ops.sum(difference * weight)
+            soft = soft + soft_difference
+        correct = ops.cast(of_label >= highest, "float32")
+        sums = sums + ops.stack([loss, ops.sum(cross_entropy * weight), ops.sum(correct * weight)])
+        if gradients:
+            soft = ops.cast(soft, x.dtype)
+            weight = weight[:, None]
+            update = ops.cast(ops.matmul(soft, embeddings), "float32") * weight
+            update = ops.reshape(update, (number_of_copies, size, d_model))
+            of_states = ops.slice_update(of_states, (0, start, 0), update)
+            weighted = x * ops.cast(weight, x.dtype)
+            of_embeddings = of_embeddings + ops.cast(ops.matmul(ops.transpose(soft), weighted), "float32")
+        return chunk + 1, sums, of_states, of_embeddings
+
+    _, sums, of_states, of_embeddings = ops.while_loop(
+        lambda chunk, *_: chunk < chunks,
+        body,
+        (
+            0,
+            ops.zeros((3,), "float32"),
+            ops.zeros(ops.shape(padded_copies) if gradients else (), "float32"),
+            ops.zeros(embeddings.shape if gradients else (), "float32"),
+        ),
+    )
+    if not gradients:
+        return sums, ()
+    weight = share * real[:, None]
+    target = (1 - label_smoothing) * ops.cast(ops.take(embeddings, labels, axis=0), "float32")
+    target = target + label_smoothing * mean_embedding
+    of_states = of_states[:, :rows] - target * weight
+    weighted = ops.sum(ops.cast(copies, "float32"), axis=0) * weight
+    of_embeddings = of_embeddings - label_smoothing / vocabulary * ops.sum(weighted, axis=0)
+    of_embeddings = of_embeddings - (1 - label_smoothing) * ops.segment_sum(weighted, labels, vocabulary)
+    return sums, (of_states, of_embeddings)
+
+
+def _r_drop(log_probabilities: Any, probabilities: Any, alpha: float) -> tuple[Any, Any]:
+    """R-Drop's term of each row of both copies, and its gradient with respect to their logits.
+
+    The gradient of `KL(p || q)` is `p (log(p / q) - KL(p || q))` for p's logits, and that of `KL(q || p)` is `p - q`.
+    """
+    (log_p, log_q), (p, q) = ops.split(log_probabilities, 2), ops.split(probabilities, 2)
+    ratio = log_p - log_q
+    divergences = [ops.sum(p * ratio, axis=-1), ops.sum(-q * ratio, axis=-1)]
+    of_p = p * (ratio - divergences[0][:, None]) + p - q
+    of_q = q * (-ratio - divergences[1][:, None]) + q - p
+    # A row's weight is halved for its two copies; their terms add up to alpha / 4 (KL(p || q) + KL(q || p)).
+    scale = alpha / 2
+    return scale * ops.concatenate(divergences), scale * ops.concatenate([of_p, of_q])
