@@ -28,6 +28,9 @@ SIZES = {
     "evaluation.extra_length": 0,
 }
 VOCAB_SIZES = {"bpe": 400, "wordpiece": 80}
+# The others differ from one of these, or from one that a whole run below has, in a number only.
+OFTEN = {"wmt14_en_fr_big", "tatoeba_en_de", "table3/a_h1", "table3/b_dk16", "table3/c_n2", "table3/d_dropout0"}
+OFTEN |= {"table3/d_smoothing0", "table3/e_learned_positions"}
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +63,11 @@ def batches():
     }
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=recipe_id)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[] if recipe_id(path) in OFTEN else pytest.mark.slow) for path in RECIPES],
+    ids=recipe_id,
+)
 def test_two_steps_move_every_weight(batches, path):
     recipe = shrunk(path)
     assert 8 % recipe.training.gradient_accumulation == 0
@@ -120,11 +127,10 @@ def test_the_paper_s_recipe_trains_on_a_folder_of_one_s_own(tmp_path):
     train_and_check(shrunk(FOLDER / "wmt14_en_de_base.yaml", **replaced), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["multi30k_en_de", "tatoeba_en_de"])
-def test_the_recipes_of_files_train(tmp_path, name):
-    recipe = shrunk(FOLDER / f"{name}.yaml", **{"data.root": tmp_path})
+def test_a_recipe_of_files_trains(tmp_path):
+    recipe = shrunk(FOLDER / "multi30k_en_de.yaml", **{"data.root": tmp_path})
     paths = write_pairs(tmp_path)
     for names in (recipe.data.train, recipe.data.validation, recipe.data.test):
-        for path, its_name in zip(paths, names, strict=True):
-            (tmp_path / its_name).write_bytes(path.read_bytes())
+        for path, name in zip(paths, names, strict=True):
+            (tmp_path / name).write_bytes(path.read_bytes())
     train_and_check(recipe, tmp_path)

@@ -69,12 +69,17 @@ def assert_same(got, expected, tolerance=0.0):
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """What a training without an average sees."""
+    return fit("single", [])[1]
+
+
 @pytest.mark.parametrize(("distribution", "validate"), [("single", True), ("single", False), ("mirrored", True)])
-def test_the_average_is_seen_and_training_goes_on_without_it(distribution, validate, tmp_path):
+def test_the_average_is_seen_and_training_goes_on_without_it(distribution, validate, plain, tmp_path):
     average = AveragedWeights()
     ema = {"use_ema": True, "ema_momentum": MOMENTUM}
     model, seen = fit(distribution, [average, Checkpoints(tmp_path)], validate, **ema)
-    _, plain = fit(distribution, [], validate)
     assert len(seen.trained) == STEPS
     for got, expected in zip(seen.trained, plain.trained, strict=True):
         assert_same(got, expected, 1e-6)

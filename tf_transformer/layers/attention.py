@@ -9,6 +9,8 @@ import keras
 from keras import ops
 
 from tf_transformer.layers.arguments import check_rates, check_sizes
+from tf_transformer.layers.dense import Dense
+from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.masks import _with_heads
 
 # Added to a forbidden connection's logit. Any logit below 1e22 in size vanishes beside it in float32, so that the
@@ -112,13 +114,13 @@ class MultiHeadAttention(keras.layers.Layer):
         self.attention_dropout_rate = attention_dropout_rate
         self.key_width = key_dim or d_model // num_heads
         self.value_width = value_dim or d_model // num_heads
-        dense = keras.layers.Dense
+        dense = Dense
         self.query = dense(num_heads * self.key_width, name="query", dtype=self.dtype_policy)
         self.key = dense(num_heads * self.key_width, name="key", dtype=self.dtype_policy)
         self.value = dense(num_heads * self.value_width, name="value", dtype=self.dtype_policy)
         # Its name is `output`; the attribute can't be, since Keras layers have one of that name.
         self.output_projection = dense(d_model, name="output", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(attention_dropout_rate, name="dropout", dtype=self.dtype_policy)
+        self.dropout = Dropout(attention_dropout_rate, name="dropout", dtype=self.dtype_policy)
 
     def build(self, query_shape: tuple, value_shape: tuple, key_shape: tuple | None = None) -> None:
         self.query.build(query_shape)

@@ -7,6 +7,8 @@ from typing import Any
 import keras
 
 from tf_transformer.layers.arguments import check_rates, check_sizes
+from tf_transformer.layers.dense import Dense
+from tf_transformer.layers.dropout import Dropout
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -32,9 +34,9 @@ class FeedForward(keras.layers.Layer):
         self.d_model = d_model
         self.dff = dff
         self.activation_dropout_rate = activation_dropout_rate
-        self.hidden = keras.layers.Dense(dff, activation="relu", name="hidden", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(activation_dropout_rate, name="dropout", dtype=self.dtype_policy)
-        self.output_projection = keras.layers.Dense(d_model, name="output", dtype=self.dtype_policy)
+        self.hidden = Dense(dff, activation="relu", name="hidden", dtype=self.dtype_policy)
+        self.dropout = Dropout(activation_dropout_rate, name="dropout", dtype=self.dtype_policy)
+        self.output_projection = Dense(d_model, name="output", dtype=self.dtype_policy)
 
     def build(self, input_shape: tuple) -> None:
         self.hidden.build(input_shape)

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 
 from tf_transformer.layers.arguments import check_rates
-
-LAYER_NORM_EPSILON = 1e-6
+from tf_transformer.layers.dropout import Dropout
+from tf_transformer.layers.normalization import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -36,8 +36,8 @@ class Residual(keras.layers.Layer):
         check_rates(dropout_rate=dropout_rate)
         self.dropout_rate = dropout_rate
         self.norm_first = norm_first
-        self.dropout = keras.layers.Dropout(dropout_rate, name="dropout", dtype=self.dtype_policy)
-        self.norm = keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="norm", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout_rate, name="dropout", dtype=self.dtype_policy)
+        self.norm = LayerNormalization(name="norm", dtype=self.dtype_policy)
 
     def build(self, x_shape: tuple, y_shape: tuple | None = None) -> None:
         self.norm.build(x_shape)

@@ -8,9 +8,11 @@ import keras
 
 from tf_transformer.layers.arguments import check_rates, check_sizes
 from tf_transformer.layers.attention import MultiHeadAttention
+from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedding import PositionEncoding, TokenEmbedding
 from tf_transformer.layers.feed_forward import FeedForward
-from tf_transformer.layers.residual import LAYER_NORM_EPSILON, Residual
+from tf_transformer.layers.normalization import LayerNormalization
+from tf_transformer.layers.residual import Residual
 
 
 class StackLayer(keras.layers.Layer):
@@ -161,7 +163,7 @@ class Stack(keras.layers.Layer):
         self._shares_embedding = embedding is not None
         self.embedding = embedding or TokenEmbedding(vocab_size, d_model, name="embedding", dtype=dtype)
         self.position_encoding = PositionEncoding(position, max_length, name="position", dtype=dtype)
-        self.dropout = keras.layers.Dropout(dropout_rate, name="dropout", dtype=dtype)
+        self.dropout = Dropout(dropout_rate, name="dropout", dtype=dtype)
         self.layers = [
             self.layer_class(
                 d_model,
@@ -179,7 +181,7 @@ class Stack(keras.layers.Layer):
             for i in range(num_layers)
         ]
         if norm_first:
-            self.norm = keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="norm", dtype=dtype)
+            self.norm = LayerNormalization(name="norm", dtype=dtype)
 
     def _build(self, ids_shape: tuple, *context_shape: tuple) -> None:
         shape = (*ids_shape, self.d_model)

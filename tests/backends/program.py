@@ -1,0 +1,160 @@
+"""What `test_backends.py` runs once on each of Keras's backends, in a process of its own, to compare what comes out.
+
+`python -m tests.backends.program FILE` writes arrays to FILE (.npz), named by case and kind. Weights are drawn by NumPy,
+so that all backends start from the same ones. Nothing here but Keras's own `compile`, `fit` and `evaluate`.
+"""
+
+import sys
+
+import keras
+import numpy as np
+from keras import ops
+
+from tests import reference
+from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer
+from tf_transformer.decoding import Stepper, greedy_search
+from tf_transformer.training import TokenCount
+from tf_transformer.training.projected_loss import projected_cross_entropy
+
+SIZES = {"num_layers": 1, "d_model": 16, "num_heads": 4, "dff": 24, "dropout_rate": 0.0, "max_length": 12}
+VOCABULARY = 23
+# Unequal lengths on both sides, and a row of nothing but padding.
+SOURCE = np.array([[5, 9, 14, 22, 7, 3], [8, 17, 3, 0, 0, 0], [3, 0, 0, 0, 0, 0], [0] * 6], "int32")
+TARGET = np.array([[2, 6, 11, 0, 0], [2, 19, 4, 4, 21], [2, 13, 0, 0, 0], [0] * 5], "int32")
+LABELS = np.array([[6, 11, 3, 0, 0], [19, 4, 4, 21, 3], [13, 3, 0, 0, 0], [0] * 5], "int32")
+
+ARGUMENTS = {
+    "all": {"share_embeddings": "all"},
+    "target": {"share_embeddings": "target", "norm_first": True, "position": "learned", "input_vocab_size": 29},
+    "none": {"share_embeddings": "none", "key_dim": 5, "value_dim": 7},
+}
+ALPHA = 0.7
+
+
+def transformer(**arguments):
+    sizes = {**SIZES, "input_vocab_size": VOCABULARY, "target_vocab_size": VOCABULARY}
+    model = Transformer(**{**sizes, **arguments})
+    model.build(((None, None), (None, None)))
+    return reference.randomise(model)
+
+
+def compiled(model, loss, optimizer):
+    metrics = [Perplexity(), TokenAccuracy(), TokenCount()]
+    # XLA is JAX's only way of compiling; elsewhere it would only take time here.
+    model.compile(optimizer, loss, metrics=metrics, jit_compile=keras.backend.backend() == "jax")
+    return model
+
+
+def fit(model, epochs=1):
+    return model.fit((SOURCE, TARGET), LABELS, epochs=epochs, batch_size=len(LABELS), shuffle=False, verbose=0).history
+
+
+def a_step(arguments, loss):
+    """Logits and `evaluate`'s figures before a step of `fit`; the step's figures, and the weights after it."""
+    model = compiled(transformer(**arguments), loss, keras.optimizers.SGD(0.5))
+    yield "logits", model((SOURCE, TARGET))
+    for name, value in model.evaluate((SOURCE, TARGET), LABELS, verbose=0, return_dict=True).items():
+        yield f"evaluate/{name}", value
+    for name, (value,) in fit(model).items():
+        yield f"fit/{name}", value
+    for weight in model.weights:
+        yield f"weights/{weight.path.partition('/')[2]}", weight
+
+
+def learning(arguments):
+    """The losses of 20 steps in mixed precision, by the loss that `fit` projects itself."""
+    model = transformer(**arguments, dtype="mixed_bfloat16")
+    return fit(compiled(model, SmoothedCrossEntropy(0.0), keras.optimizers.Adam(0.02)), epochs=20)["loss"]
+
+
+class Head(keras.Model):
+    """A loss of two matrices, whose gradients are what a step of rate 1 takes off them."""
+
+    def __init__(self, loss, states, embeddings):
+        super().__init__()
+        self.loss_of_batch = loss
+        self.matrices = [self.add_weight(shape=matrix.shape) for matrix in (states, embeddings)]
+        self.set_weights([states, embeddings])
+
+    def call(self, labels):
+        return labels
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        states, embeddings = (ops.convert_to_tensor(matrix) for matrix in self.matrices)
+        return self.loss_of_batch(states, embeddings, ops.cast(y, "int32"))
+
+
+def projected(chunk_logits, r_drop):
+    def loss(states, embeddings, labels):
+        return projected_cross_entropy(states, embeddings, labels, 0.1, r_drop, chunk_logits=chunk_logits).loss
+
+    return loss
+
+
+def by_formula(states, embeddings, labels):
+    """Half of R-Drop's loss, summed, from Liang et al. (2021), equation 4, with automatic differentiation."""
+    log_p, log_q = ops.unstack(ops.log_softmax(ops.matmul(states, ops.transpose(embeddings))), 2)
+    target = 0.9 * ops.one_hot(labels, VOCABULARY) + 0.1 / VOCABULARY
+    cross_entropy = -ops.sum(target * (log_p + log_q), axis=-1) / 2
+    divergence = ops.sum((ops.exp(log_p) - ops.exp(log_q)) * (log_p - log_q), axis=-1)
+    return ops.sum(ops.cast(labels != 0, "float32") * (cross_entropy + ALPHA / 4 * divergence))
+
+
+def value_and_gradients(loss, copies):
+    random = np.random.default_rng(0)
+    labels = random.integers(0, VOCABULARY, 11).astype("int32")
+    labels[[2, 7]] = 0
+    shape = (11, 8) if copies == 1 else (copies, 11, 8)
+    matrices = [random.standard_normal(shape) for shape in (shape, (VOCABULARY, 8))]
+    model = Head(loss, *(matrix.astype("float32") for matrix in matrices))
+    model.compile(keras.optimizers.SGD(1.0), jit_compile=keras.backend.backend() == "jax")
+    before = model.get_weights()
+    yield "value", model.fit(labels, labels, batch_size=len(labels), shuffle=False, verbose=0).history["loss"][0]
+    for name, old, new in zip(("states", "embeddings"), before, model.get_weights(), strict=True):
+        yield name, old - new
+
+
+def refusal(arguments):
+    model = compiled(transformer(**arguments), SmoothedCrossEntropy(), keras.optimizers.SGD(0.5))
+    model.gradient_accumulation = 2
+    try:
+        fit(model)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def translations():
+    stepper = Stepper(transformer(**ARGUMENTS["all"]))
+    ids, _ = greedy_search(stepper, stepper.start_cache(SOURCE[:3]), np.array([6, 5, 7]), start_id=2, end_id=3)
+    return ids
+
+
+def outcome():
+    yield "backend", keras.backend.backend()
+    loss = SmoothedCrossEntropy(0.1)
+    runs = {name: a_step(arguments, loss) for name, arguments in ARGUMENTS.items()}
+    # A function has no `of_states`, so that `fit` goes over the logits.
+    runs["plain"] = a_step(ARGUMENTS["target"], loss.call)
+    runs["no dropout"] = a_step(ARGUMENTS["all"], SmoothedCrossEntropy(0.1, r_drop=1.0))
+    runs["formula"] = value_and_gradients(by_formula, copies=2)
+    for chunk_logits in (1, 4 * VOCABULARY, 10**6):
+        runs[f"r_drop/{chunk_logits}"] = value_and_gradients(projected(chunk_logits, ALPHA), copies=2)
+        runs[f"single/{chunk_logits}"] = value_and_gradients(projected(chunk_logits, 0.0), copies=1)
+    for run, figures in runs.items():
+        for name, value in figures:
+            yield f"{run}/{name}", value
+    yield "learning", learning(ARGUMENTS["all"])
+    yield "refusal", refusal(ARGUMENTS["all"])
+    yield "translations", translations()
+    yield "tensorflow is loaded", "tensorflow" in sys.modules
+
+
+if __name__ == "__main__":
+    np.savez(
+        sys.argv[1],
+        **{
+            name: value if isinstance(value, (str, bool, list)) else ops.convert_to_numpy(value)
+            for name, value in outcome()
+        },
+    )
