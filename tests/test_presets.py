@@ -171,7 +171,12 @@ def test_the_other_recipes_build_at_full_size(name, vocab_size, parameters):
 @pytest.mark.parametrize("share_embeddings", ["all", "target", "none"])
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"norm_first": True, "position": "learned", "max_length": 30}, {"key_dim": 5, "value_dim": 3}],
+    [
+        {},
+        {"norm_first": True, "position": "learned", "max_length": 30},
+        {"key_dim": 5, "value_dim": 3},
+        {"dropout_rate": 0.2, "attention_dropout_rate": 0.3, "activation_dropout_rate": 0.4},
+    ],
 )
 def test_count_is_that_of_the_model(share_embeddings, changes):
     from tf_transformer.model import Transformer

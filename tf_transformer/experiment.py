@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from rich.console import Console
 
+from tf_transformer.averaging import average_checkpoints
 from tf_transformer.data.batching import make_batches, padding_share, with_known_length
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.data.filters import count_pairs
@@ -26,12 +27,13 @@ from tf_transformer.model import Transformer
 from tf_transformer.recipe import DataSettings, Recipe, load_recipe, save_recipe
 from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.tokenizers import train_tokenizers
-from tf_transformer.training.callbacks import Checkpoints, Pace, SampleTranslations, StopAt
-from tf_transformer.training.distribution import make_strategy
+from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, Pace, SampleTranslations, StopAt
+from tf_transformer.training.data_wait import DataWait
+from tf_transformer.training.distribution import make_strategy, split_cpu
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
+from tf_transformer.training.optimizer import make_optimizer
 from tf_transformer.training.progress import ProgressBar
-from tf_transformer.training.schedule import TransformerSchedule
 from tf_transformer.translation import translate_texts
 
 if TYPE_CHECKING:
@@ -66,15 +68,31 @@ def open_source(data: DataSettings, split: str) -> Pairs:
     return TfdsSource(data.dataset, where, data.source_language, data.target_language, data_dir=data.root)
 
 
-def compile_model(model: Transformer, recipe: Recipe) -> None:
-    """Compiles a model as the paper trains it: Adam, its learning-rate schedule, smoothed cross-entropy."""
+def make_model(recipe: Recipe, tokenizers: TokenizerPair) -> Transformer:
+    """Makes a recipe's model, built and compiled."""
     training = recipe.training
-    schedule = TransformerSchedule(model.d_model, training.warmup_steps, training.learning_rate_scale)
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    model = Transformer(**recipe.model.arguments(*sizes), dtype=training.precision)
+    model.build(((None, None), (None, None)))
+    compile_model(model, recipe)
+    # What makes variables would be traced twice.
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def compile_model(model: Transformer, recipe: Recipe) -> None:
+    """Compiles a model as its recipe says; unless it says otherwise, as the paper does.
+
+    That is Adam with the paper's learning-rate schedule, and smoothed cross-entropy.
+    """
+    training = recipe.training
+    model.gradient_accumulation = training.gradient_accumulation
     model.compile(
-        optimizer=keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9),
-        loss=SmoothedCrossEntropy(training.label_smoothing),
+        optimizer=make_optimizer(training, model.d_model),
+        loss=SmoothedCrossEntropy(training.label_smoothing, training.r_drop),
         metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
-        jit_compile=False,  # each new batch shape would be compiled anew
+        steps_per_execution=training.steps_per_execution,
+        jit_compile=training.jit_compile,
     )
 
 
@@ -100,6 +118,7 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
     for source in sources[1:]:
         for _ in source:  # one pass, so that a mistake in them is told now and not after hours
             pass
+    split_cpu(recipe.training.cpu_devices)
     keras.utils.set_random_seed(recipe.seed)
     tokenizers = train_tokenizers(
         train_pairs,
@@ -108,13 +127,11 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
         joint=recipe.tokenizer.joint,
     )
     strategy = make_strategy(recipe.training.distribution)
-    batches = _batches(recipe, tokenizers, train_pairs, validation_pairs, strategy.num_replicas_in_sync, console)
+    # Each device gets as many rows as the next, and so does each part that it works a batch on in.
+    row_multiple = strategy.num_replicas_in_sync * recipe.training.gradient_accumulation
+    batches = _batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
     with strategy.scope():
-        model = Transformer(
-            **recipe.model.arguments(tokenizers.source.vocab_size, tokenizers.target.vocab_size),
-        )
-        model.build(((None, None), (None, None)))
-        compile_model(model, recipe)
+        model = make_model(recipe, tokenizers)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
     run = RunDirectory.create(run_path)
     save_recipe(recipe, run.recipe)
@@ -130,6 +147,8 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
         console,
     )
 
+    if recipe.training.average_checkpoints:
+        average_checkpoints(run, recipe.training.average_checkpoints)
     split = "test" if recipe.data.test else "validation"
     seconds = time.perf_counter() - began
     scores = evaluate(run, sources[-1], lowercase=recipe.evaluation.lowercase)
@@ -142,7 +161,7 @@ def _batches(
     tokenizers: TokenizerPair,
     train_pairs: Pairs,
     validation_pairs: Pairs,
-    devices: int,
+    row_multiple: int,
     console: Console,
 ) -> tuple[tf.data.Dataset, tf.data.Dataset]:
     """Makes the batches of training and validation, and tells what they hold."""
@@ -155,7 +174,7 @@ def _batches(
         console.print(f"{name}: {counts}", highlight=False)
         if getattr(pairs, "skipped", 0):
             console.print(f"{name}: {pairs.skipped:,} pairs skipped for invalid UTF-8", highlight=False)
-    options = {"batch_tokens": data.batch_tokens, "row_multiple": devices, **limits}
+    options = {"batch_tokens": data.batch_tokens, "row_multiple": row_multiple, **limits}
     shuffled = {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
     share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled))
     console.print(f"padding: {share:.1%} of the positions of an epoch", highlight=False)
@@ -178,7 +197,11 @@ def _fit(
     checkpoints = Checkpoints(run.checkpoints, keep=training.keep_checkpoints)
     progress = ProgressBar(training.steps, console)
     tensorboard = keras.callbacks.TensorBoard(run.logs, write_graph=False, profile_batch=0)
-    callbacks = [StopAt(training.steps), Pace(), tensorboard, checkpoints, progress]
+    train_batches, validation_batches = batches
+    wait = DataWait()
+    # The average of the weights comes before all that looks at them.
+    average = [AveragedWeights()] if training.ema else []
+    callbacks = [StopAt(training.steps), *average, Pace(), wait, tensorboard, checkpoints, progress]
     if samples:
         # Greedily: they are to show the model's progress, at little cost.
         translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
@@ -190,11 +213,10 @@ def _fit(
         callbacks.append(SampleTranslations(translate, samples, run.logs / "translations"))
     if training.early_stopping:
         callbacks.append(keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping))
-    train_batches, validation_batches = batches
     try:
         # Keras's epoch is here the time from one validation to the next; the data knows its own epochs.
         model.fit(
-            train_batches,
+            wait.watch(train_batches),
             epochs=math.ceil(training.steps / training.validate_every),
             steps_per_epoch=training.validate_every,
             validation_data=validation_batches,

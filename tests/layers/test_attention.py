@@ -186,3 +186,44 @@ def test_one_heads_mask_touches_no_other_head():
     np.testing.assert_array_equal(masked[:, 2], np.broadcast_to(np.eye(5)[0], (2, 5, 5)))
     for head in (0, 1, 3):
         np.testing.assert_allclose(masked[:, head], free[:, head], atol=1e-7)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_training_drops_attention_weights(rate):
+    """Seen through values that are 1 for one key each: what comes out are the weights that were used."""
+    length = 32
+    attention = MultiHeadAttention(2 * length, 2, value_dim=length, attention_dropout_rate=rate)
+    query, value = normal(8, length, 4), np.broadcast_to(np.eye(length, dtype="float32"), (8, length, length))
+    attention(query, value)
+    weights = reference.weights_of(attention)
+    weights["value/kernel"] = np.hstack([np.eye(length)] * 2)
+    weights["output/kernel"] = np.eye(2 * length)
+    attention.set_weights([weights[weight.path.partition("/")[2]] for weight in attention.weights])
+
+    mask = np.arange(length) < length - 5
+    output, shown = attention(
+        query, value, attention_mask=mask[None, None], return_attention_scores=True, training=True
+    )
+    used = np.reshape(output, (8, length, 2, length)).transpose(0, 2, 1, 3)
+    shown = shown.numpy()
+    np.testing.assert_allclose(shown.sum(axis=-1), 1, atol=1e-5)  # those before dropout
+    dropped = (used == 0) & mask
+    assert dropped[..., mask].mean() == pytest.approx(rate, abs=0.02)
+    np.testing.assert_allclose(used, np.where(dropped, 0, shown / (1 - rate)), rtol=1e-4, atol=1e-6)
+    # Each head's, query's and sentence's weights are dropped on their own.
+    for axis in (0, 1, 2):
+        assert (dropped != np.roll(dropped, 1, axis)).any()
+
+    for without in ({"training": False}, {}):
+        np.testing.assert_allclose(
+            attention(query, value, attention_mask=mask[None, None], **without),
+            shown.transpose(0, 2, 1, 3).reshape(8, length, 2 * length),
+            atol=1e-6,
+        )
+
+
+def test_without_a_rate_training_changes_no_bit():
+    attention = MultiHeadAttention(12, 4)
+    x = normal(2, 5, 12)
+    np.testing.assert_array_equal(attention(x, x, training=True), attention(x, x, training=False))
+    assert len(attention.variables) == len(attention.weights)  # no state of a random generator

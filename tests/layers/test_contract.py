@@ -82,18 +82,19 @@ class Case:
 
 
 HEADS = {"num_heads": 2, "key_dim": 3, "value_dim": 5}
-LAYER = {"d_model": 8, **HEADS, "dff": 16, "dropout_rate": 0.2, "norm_first": True}
+RATES = {"dropout_rate": 0.2, "attention_dropout_rate": 0.3, "activation_dropout_rate": 0.4}
+LAYER = {"d_model": 8, **HEADS, "dff": 16, **RATES, "norm_first": True}
 STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9}
 
 CASES = [
     Case(
         MultiHeadAttention,
-        {"d_model": 6, **HEADS},
+        {"d_model": 6, **HEADS, "attention_dropout_rate": 0.3},
         [vectors(4), vectors(5), vectors(5)],
         (2, 4, 6),
         (2, 2, 4, 5),
     ),
-    Case(FeedForward, {"d_model": 8, "dff": 16}, [vectors(4)], (2, 4, 8)),
+    Case(FeedForward, {"d_model": 8, "dff": 16, "activation_dropout_rate": 0.4}, [vectors(4)], (2, 4, 8)),
     Case(Residual, {"dropout_rate": 0.2, "norm_first": False}, [vectors(4), vectors(4)], (2, 4, 8)),
     Case(TokenEmbedding, {"vocab_size": 20, "d_model": 8}, [tokens(4)], (2, 4, 8)),
     Case(PositionEncoding, {"position": "learned", "max_length": 9}, [vectors(4)], (2, 4, 8)),
@@ -275,9 +276,10 @@ WRONG = [
         for value in (0, -8, 2.5, "8", True)
     ],
     *[
-        (case.cls, case.arguments, "dropout_rate", value)
+        (case.cls, case.arguments, name, value)
         for case in CASES
-        if "dropout_rate" in case.arguments
+        for name in RATES
+        if name in case.arguments
         for value in (-0.1, 1.0, 1.5)
     ],
     *[(case.cls, case.arguments, "position", "rotary") for case in CASES if "position" in case.arguments],

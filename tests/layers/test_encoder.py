@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import reference
-from tf_transformer import Encoder, EncoderLayer, TokenEmbedding
+from tf_transformer import DecoderLayer, Encoder, EncoderLayer, TokenEmbedding, Transformer
 
 random = np.random.default_rng(0)
 
@@ -147,3 +147,34 @@ def test_a_given_embedding_is_used_and_not_copied():
     encoder(np.array([[1, 2]]))
     assert encoder.embedding is embedding
     assert sum(weight.shape == (20, 16) for weight in encoder.weights) == 1
+
+
+@pytest.mark.parametrize(
+    ("rate", "places"),
+    [
+        ("dropout_rate", {"Encoder", "Decoder", "Residual"}),
+        ("attention_dropout_rate", {"MultiHeadAttention"}),
+        ("activation_dropout_rate", {"FeedForward"}),
+    ],
+)
+def test_each_rate_reaches_its_dropouts(rate, places):
+    ids = random.integers(1, 20, (4, 6)).astype("int32")
+    model = Transformer(1, 16, 4, 32, 20, 20, **{"dropout_rate": 0.0, rate: 0.5}, max_length=16)
+    rates = {
+        (type(layer).__name__, layer.dropout.rate) for layer in model._flatten_layers() if hasattr(layer, "dropout")
+    }
+    everywhere = {"Encoder", "Decoder", "Residual", "MultiHeadAttention", "FeedForward"}
+    assert rates == {(place, 0.5 if place in places else 0.0) for place in everywhere}
+    outputs = [model((ids, ids), training=training).numpy() for training in (False, False, True, True)]
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    assert np.abs(outputs[0] - outputs[2]).max() > 1e-3
+    assert np.abs(outputs[2] - outputs[3]).max() > 1e-3
+
+
+@pytest.mark.parametrize("rate", ["dropout_rate", "attention_dropout_rate", "activation_dropout_rate"])
+def test_a_layer_hands_training_down(rate):
+    x = normal(2, 5, 8)
+    rates = {"dropout_rate": 0.0, rate: 0.5}
+    for layer, inputs in (EncoderLayer(8, 2, 16, **rates), [x]), (DecoderLayer(8, 2, 16, **rates), [x, x]):
+        layer(*inputs)
+        assert np.abs(layer(*inputs, training=True) - layer(*inputs, training=False)).max() > 1e-3

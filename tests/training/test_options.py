@@ -68,5 +68,4 @@ def test_it_learns(option):
     batches = tf.data.Dataset.from_tensors((inputs, labels)).repeat()
     model.fit(batches, steps_per_epoch=STEPS, shuffle=False, verbose=0)
     assert int(model.optimizer.iterations) == STEPS
-    print(option, loss(), chance)
     assert loss() < 0.5 * chance

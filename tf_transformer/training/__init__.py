@@ -6,7 +6,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "callbacks": ["AveragedWeights", "Checkpoints", "Pace", "SampleTranslations", "StopAt"],
-        "distribution": ["make_strategy"],
+        "data_wait": ["DataWait"],
+        "distribution": ["make_strategy", "split_cpu"],
         "loss": ["SmoothedCrossEntropy"],
         "progress": ["ProgressBar"],
         "metrics": ["Perplexity", "TokenAccuracy", "TokenCount"],

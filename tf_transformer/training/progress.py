@@ -49,7 +49,8 @@ class ProgressBar(keras.callbacks.Callback):
         self.console.print(
             f"step {steps_taken(self.model):>7,}   loss {logs['loss']:.3f}   "
             f"perplexity {logs['perplexity']:8.2f}   on validation {logs['val_perplexity']:8.2f}   "
-            f"accuracy {logs['val_accuracy']:.3f}   {logs['tokens_per_second']:,.0f} tokens/s",
+            f"accuracy {logs['val_accuracy']:.3f}   {logs['tokens_per_second']:,.0f} tokens/s   "
+            f"waited for data {logs['data_wait']:.1%}",
             highlight=False,
         )
 

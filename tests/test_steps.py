@@ -1,0 +1,197 @@
+"""A step of `fit` and `evaluate` in which the loss projects is Keras's own step over logits; so is one in parts."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer
+from tf_transformer.training import TokenCount
+
+VOCABULARY, ROWS, LENGTH = 50, 10, 7
+SHARING = ("all", "target", "none")
+
+
+def batch():
+    """Ten sentences: one partly padding, one nothing else, so that three parts have unequal numbers of tokens."""
+    random = np.random.default_rng(0)
+    source, target, labels = (random.integers(1, VOCABULARY, (ROWS, LENGTH)).astype("int32") for _ in range(3))
+    labels[3, 4:] = labels[7] = source[7] = 0
+    return (source, target), labels
+
+
+def sgd():
+    return keras.optimizers.SGD(0.5)
+
+
+def adam():
+    # The usual epsilon: the paper's would blow up the rounding noise in the gradient of the keys' biases, which is 0.
+    return keras.optimizers.Adam(0.01)
+
+
+class OverLogits(SmoothedCrossEntropy):
+    """The same loss, which knows logits only."""
+
+    of_states = property()
+
+
+def compiled(share="all", loss=None, optimizer=sgd, parts=1, dtype="float32", dropout_rate=0.0, more_metrics=()):
+    keras.utils.set_random_seed(3)
+    model = Transformer(
+        2, 16, 4, 32, VOCABULARY, VOCABULARY, dropout_rate=dropout_rate, share_embeddings=share, dtype=dtype
+    )
+    metrics = [Perplexity(), TokenAccuracy(), TokenCount(), *more_metrics]
+    model.compile(optimizer(), loss or SmoothedCrossEntropy(0.1), metrics=metrics, jit_compile=False)
+    model.gradient_accumulation = parts
+    return model
+
+
+def train(*arguments, steps=2, **options):
+    """Steps of `train_on_batch`, and a `test_on_batch`: the figures of all, and the weights."""
+    model = compiled(*arguments, **options)
+    data = batch()
+    figures = [model.train_on_batch(*data, return_dict=True) for _ in range(steps)]
+    figures.append(model.test_on_batch(*data, return_dict=True))
+    return figures, model.get_weights()
+
+
+@pytest.fixture(scope="module")
+def over_logits():
+    """Keras's own steps, for each way of sharing embeddings."""
+    return {share: train(share, OverLogits(0.1)) for share in SHARING}
+
+
+def assert_same(ours, theirs, tolerance=1e-5):
+    for one, other in zip(ours[0], theirs[0], strict=True):
+        assert one.keys() == {"loss", "perplexity", "accuracy", "tokens"}
+        assert one == pytest.approx(other, rel=tolerance)
+    for one, other in zip(ours[1], theirs[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("share", SHARING)
+def test_the_projecting_step_is_the_step_over_logits(share, over_logits):
+    ours = train(share)
+    assert_same(ours, over_logits[share])
+    untrained = compiled(share)
+    untrained.build(((None, None), (None, None)))
+    assert max(np.abs(a - b).max() for a, b in zip(ours[1], untrained.get_weights(), strict=True)) > 0.01
+
+
+@pytest.mark.parametrize("share", SHARING)
+def test_three_parts_of_ten_rows_are_one_batch(share, over_logits):
+    """They don't divide, nor have the parts alike many tokens."""
+    assert_same(train(share, parts=3), over_logits[share])
+
+
+def test_parts_are_one_batch_under_adam():
+    assert_same(train(optimizer=adam, parts=3), train(optimizer=adam), 1e-4)
+
+
+def test_more_parts_than_rows_are_one_batch(over_logits):
+    assert_same(train(parts=12), over_logits["all"])
+
+
+def test_fit_and_evaluate_take_these_steps(over_logits):
+    """Over batches of 4, 4 and 2 rows; another metric, which needs logits, makes `fit` go over them."""
+    inputs, labels = batch()
+    outcomes = []
+    for more in ((), (keras.metrics.SparseCategoricalAccuracy(name="plain"),)):
+        model = compiled(more_metrics=more)
+        history = model.fit(inputs, labels, batch_size=4, epochs=2, shuffle=False, verbose=0).history
+        told = model.evaluate(inputs, labels, batch_size=4, verbose=0, return_dict=True)
+        assert ("plain" in told) == bool(more)
+        figures = [{name: values[epoch] for name, values in history.items()} for epoch in range(2)] + [told]
+        outcomes.append(([{k: v for k, v in each.items() if k != "plain"} for each in figures], model.get_weights()))
+    assert_same(*outcomes)
+
+
+def test_r_drop_without_dropout_is_the_usual_step(over_logits):
+    """Both predictions of a sentence are then one; validation has no R-Drop in any case."""
+    assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0)), over_logits["all"])
+    assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0), parts=3), over_logits["all"])
+
+
+def test_r_drop_draws_the_predictions_of_a_sentence_together():
+    """Its term is in the first step's loss, and less later."""
+
+    def losses(alpha, parts=1):
+        model = compiled(loss=SmoothedCrossEntropy(0.1, alpha), optimizer=adam, dropout_rate=0.3, parts=parts)
+        return [model.train_on_batch(*batch(), return_dict=True)["loss"] for _ in range(30)]
+
+    usual, drawn, in_parts = losses(0.0), losses(5.0), losses(5.0, parts=2)
+    assert drawn[0] > usual[0] + 0.5 and in_parts[0] > usual[0] + 0.5
+    assert drawn[-1] < 0.8 * drawn[0] and in_parts[-1] < 0.8 * in_parts[0]
+
+
+def scaled():
+    return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.5), initial_scale=2.0**10)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_float16_with_a_scaled_loss_is_near_float32(parts, over_logits):
+    figures, weights = train(optimizer=scaled, dtype="mixed_float16", parts=parts)
+    expected_figures, expected_weights = over_logits["all"]
+    for ours, theirs in zip(figures, expected_figures, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=5e-3)
+    for one, other in zip(weights, expected_weights, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=0.01)
+
+
+def test_a_scale_too_high_is_halved_and_the_step_left_out():
+    """Also where it shows in one part of a batch only."""
+
+    def far_too_high():
+        return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.5), initial_scale=2.0**40)
+
+    for parts in (1, 3):
+        model = compiled(optimizer=far_too_high, dtype="mixed_float16", parts=parts)
+        model.build(((None, None), (None, None)))
+        before = model.get_weights()
+        model.train_on_batch(*batch())
+        assert float(model.optimizer.dynamic_scale) == 2.0**39
+        for one, other in zip(before, model.get_weights(), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def largest_tensor(model, rows, length):
+    """Elements of the largest tensor in the graph of a training step, in its loops too, where shapes are known."""
+    ids = tf.TensorSpec((rows, length), tf.int32)
+    model.build(((None, None), (None, None)))
+    model.optimizer.build(model.trainable_variables)
+    step = tf.function(lambda *data: model.train_step(data), autograph=False)
+    graph = step.get_concrete_function((ids, ids), ids).graph.as_graph_def(add_shapes=True)
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    shapes = [tf.TensorShape(shape) for node in nodes for shape in node.attr["_output_shapes"].list.shape]
+    return max(shape.num_elements() for shape in shapes if shape.is_fully_defined())
+
+
+def test_no_step_makes_all_logits():
+    """A step whose logits would be 12 million numbers, by a vocabulary of 24,000."""
+    vocabulary, rows, length = 24_000, 8, 64
+
+    def largest(loss):
+        model = Transformer(1, 16, 2, 16, vocabulary, vocabulary, share_embeddings="all")
+        model.compile(sgd(), loss, metrics=[Perplexity(), TokenAccuracy()], jit_compile=False)
+        return largest_tensor(model, rows, length)
+
+    logits = rows * length * vocabulary
+    assert largest(OverLogits(0.1)) >= logits
+    assert largest(SmoothedCrossEntropy(0.1)) < logits / 2
+    assert largest(SmoothedCrossEntropy(0.1, r_drop=1.0)) < logits / 2
+
+
+@pytest.mark.parametrize(
+    "options", [{"loss": SmoothedCrossEntropy(0.1, r_drop=1.0)}, {"parts": 2}], ids=["r_drop", "accumulation"]
+)
+@pytest.mark.parametrize("sample_weight", [None, np.ones(ROWS, "float32")], ids=["metric", "weights"])
+def test_what_the_step_over_logits_cannot_do_is_refused(options, sample_weight):
+    metric = keras.metrics.SparseCategoricalAccuracy()
+    model = compiled(**options, more_metrics=[] if sample_weight is not None else [metric])
+    with pytest.raises(ValueError, match="r_drop and gradient_accumulation need the loss SmoothedCrossEntropy"):
+        model.train_on_batch(*batch(), sample_weight=sample_weight)
+
+
+def test_another_loss_with_accumulation_is_refused():
+    with pytest.raises(ValueError, match="need the loss SmoothedCrossEntropy"):
+        compiled(loss=SmoothedCrossEntropy(0.1).call, parts=2).train_on_batch(*batch())

@@ -1,0 +1,80 @@
+"""The share of time spent waiting for data is told where data are slow, and is nothing where they are ready."""
+
+import itertools
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.training import DataWait, make_strategy
+
+STEPS, EPOCHS = 6, 2
+
+
+class Sleeps(keras.layers.Layer):
+    """Takes its time in each step."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds = seconds
+
+    def call(self, x):
+        def sleep(x):
+            time.sleep(self.seconds)
+            return x
+
+        return tf.ensure_shape(tf.numpy_function(sleep, [x], tf.float32, stateful=True), x.shape)
+
+
+def slow_batches(seconds):
+    def batches():
+        for number in itertools.count():
+            time.sleep(seconds)
+            # Labels differ in how many are real, as real ones do.
+            yield np.ones((2, 8), "float32"), (np.arange(16) <= number % 7).astype("float32").reshape(2, 8)
+
+    spec = tf.TensorSpec((2, 8), tf.float32)
+    return tf.data.Dataset.from_generator(batches, output_signature=(spec, spec))
+
+
+class Tokens(keras.metrics.Sum):
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        super().update_state(keras.ops.not_equal(y_true, 0))
+
+
+def shares(batches, step_seconds=0.0, distribution="single", steps_per_execution=1):
+    with make_strategy(distribution).scope():
+        model = keras.Sequential([keras.Input((8,)), Sleeps(step_seconds), keras.layers.Dense(8)])
+        options = {"jit_compile": False, "steps_per_execution": steps_per_execution}
+        model.compile("sgd", "mse", metrics=[Tokens(name="tokens")], **options)
+    wait = DataWait()
+    history = model.fit(
+        wait.watch(batches), steps_per_epoch=STEPS, epochs=EPOCHS, callbacks=[wait], verbose=0, shuffle=False
+    )
+    return history.history["data_wait"]
+
+
+@pytest.mark.parametrize("distribution", ["single", "mirrored"])
+def test_slow_data_are_waited_for(distribution):
+    assert shares(slow_batches(0.1), distribution=distribution)[-1] > 0.5
+
+
+@pytest.mark.parametrize("distribution", ["single", "mirrored"])
+def test_ready_data_are_not_waited_for(distribution):
+    # They take as long as before, but are made ahead, while a longer step runs.
+    batches = slow_batches(0.05).prefetch(2)
+    assert shares(batches, step_seconds=0.2, distribution=distribution)[-1] < 0.1
+
+
+def test_steps_of_one_execution_are_counted_each():
+    assert shares(slow_batches(0.05), steps_per_execution=3)[-1] > 0.2
+
+
+def test_it_hands_on_the_same_batches():
+    batches = tf.data.Dataset.range(5).map(lambda i: ((i, i + 1), [i + 2]))
+    watched = DataWait().watch(batches)
+    assert watched.element_spec == batches.element_spec
+    for ours, theirs in zip(watched, batches, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)

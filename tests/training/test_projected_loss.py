@@ -1,0 +1,190 @@
+"""Projection and loss in one pass are their definition: the sums, both gradients, and logits that never exist whole."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tf_transformer.training.loss import SmoothedCrossEntropy
+from tf_transformer.training.projected_loss import projected_cross_entropy
+
+SUMS = ("loss", "cross_entropy", "correct", "tokens")
+
+
+def examples(rows=13, vocabulary=29, width=6, copies=1, padding=0.3, seed=0):
+    """States float32 (copies, rows, width), embeddings, and labels of which about a share of `padding` is padding."""
+    random = np.random.default_rng(seed)
+    states = random.standard_normal((copies, rows, width)).astype("float32")
+    embeddings = random.standard_normal((vocabulary, width)).astype("float32")
+    labels = random.integers(1, vocabulary, rows) * (random.random(rows) >= padding)
+    return states, embeddings, labels.astype("int32")
+
+
+def softmax(logits):
+    shares = np.exp(logits - logits.max())
+    return shares / shares.sum()
+
+
+def by_definition(states, embeddings, labels, label_smoothing=0.0, r_drop=0.0):
+    """Loss, cross-entropy, correct tokens and tokens in float64, a token at a time, and the loss's gradients.
+
+    With two copies the loss is half of equation 4 of R-Drop, and the figures are the copies' means.
+    """
+    copies, embeddings = (np.asarray(x, "float64") for x in (states, embeddings))
+    sums, of_states, of_embeddings = np.zeros(4), np.zeros_like(copies), np.zeros_like(embeddings)
+    for row, label in enumerate(labels):
+        if label == 0:
+            continue
+        target = (1 - label_smoothing) * np.eye(len(embeddings))[label] + label_smoothing / len(embeddings)
+        logits = [embeddings @ states[row] for states in copies]
+        shares = [softmax(each) for each in logits]
+        sums[3] += 1
+        of_logits = []
+        for copy, p in enumerate(shares):
+            sums[0] -= np.sum(target * np.log(p)) / len(copies)
+            sums[1] -= np.log(p[label]) / len(copies)
+            sums[2] += (logits[copy][label] >= logits[copy].max()) / len(copies)
+            of_logits.append((p - target) / len(copies))
+        if r_drop:
+            p, q = shares
+            divergence = r_drop / 4 * np.sum((p - q) * np.log(p / q))  # KL(p || q) + KL(q || p)
+            sums[0] += divergence
+            for copy, (one, other) in enumerate([(p, q), (q, p)]):
+                # d divergence / d one, through the softmax's matrix of derivatives
+                of_shares = r_drop / 4 * (np.log(one / other) + 1 - other / one)
+                of_logits[copy] = of_logits[copy] + (np.diag(one) - np.outer(one, one)) @ of_shares
+        for copy, of_logit in enumerate(of_logits):
+            of_states[copy, row] = of_logit @ embeddings
+            of_embeddings += np.outer(of_logit, copies[copy, row])
+    return sums, of_states, of_embeddings
+
+
+def projected(states, embeddings, labels, label_smoothing=0.0, r_drop=0.0, dtype="float32", **options):
+    """The same from the function under test."""
+    states = tf.cast(states if r_drop else states[0], dtype)
+    embeddings = tf.constant(embeddings)
+    with tf.GradientTape() as tape:
+        tape.watch([states, embeddings])
+        sums = projected_cross_entropy(states, embeddings, labels, label_smoothing, r_drop, **options)
+    of_states, of_embeddings = tape.gradient(sums.loss, [states, embeddings])
+    assert of_states.dtype == states.dtype and of_embeddings.dtype == "float32"
+    return [float(sum) for sum in sums], tf.cast(of_states, "float32").numpy(), of_embeddings.numpy()
+
+
+def assert_close(ours, expected, tolerance):
+    """Sums to a relative tolerance, gradients to the same of their largest number."""
+    assert ours[0] == pytest.approx(list(expected[0]), rel=tolerance, abs=1e-12)
+    for gradient, reference in zip(ours[1:], expected[1:], strict=True):
+        limit = tolerance * max(np.abs(reference).max(), 1e-12)
+        np.testing.assert_allclose(gradient.reshape(reference.shape), reference, rtol=0, atol=limit)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    rows=st.integers(1, 20),
+    vocabulary=st.integers(2, 40),
+    width=st.integers(1, 9),
+    padding=st.sampled_from([0.0, 0.3, 1.0]),
+    label_smoothing=st.sampled_from([0.0, 0.1, 0.9]),
+    chunk_rows=st.integers(0, 40),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_sums_and_gradients_are_their_definition(rows, vocabulary, width, padding, label_smoothing, chunk_rows, seed):
+    """In chunks of one row up to all rows; padding alone gives zeros."""
+    given = examples(rows, vocabulary, width, padding=padding, seed=seed)
+    ours = projected(*given, label_smoothing, chunk_logits=max(1, chunk_rows * vocabulary))
+    expected = by_definition(*given, label_smoothing)
+    assert_close(ours, expected, 2e-5)
+    if padding == 1.0:
+        assert not any(np.any(part) for part in ours)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    rows=st.integers(1, 12),
+    vocabulary=st.integers(2, 30),
+    alpha=st.floats(0.1, 10),
+    label_smoothing=st.sampled_from([0.0, 0.1]),
+    chunk_rows=st.integers(0, 24),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_r_drop_is_its_definition(rows, vocabulary, alpha, label_smoothing, chunk_rows, seed):
+    given = examples(rows, vocabulary, copies=2, seed=seed)
+    ours = projected(*given, label_smoothing, alpha, chunk_logits=max(1, chunk_rows * vocabulary))
+    assert_close(ours, by_definition(*given, label_smoothing, alpha), 5e-5)
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_the_definitions_gradients_are_its_slopes(r_drop):
+    """So that the reference above is no derivation of the same mistake: finite differences, in float64."""
+    states, embeddings, labels = examples(4, 5, 3, copies=2 if r_drop else 1)
+    states, embeddings = states.astype("float64"), embeddings.astype("float64")
+    _, *gradients = by_definition(states, embeddings, labels, 0.1, r_drop)
+    for matrix, gradient in zip((states, embeddings), gradients, strict=True):
+        for place in np.ndindex(matrix.shape):
+            values = []
+            for step in (1e-6, -1e-6):
+                matrix[place] += step
+                values.append(by_definition(states, embeddings, labels, 0.1, r_drop)[0][0])
+                matrix[place] -= step
+            assert gradient[place] == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("chunk_logits", [1, 5000, 2**22])
+def test_it_is_the_plain_path(chunk_logits):
+    """Projection, then the loss on logits, with Keras's gradients in between."""
+    states, embeddings, labels = examples(50, 1000, 16)
+    x, matrix = tf.constant(states), tf.constant(embeddings)
+    loss = SmoothedCrossEntropy(0.1)
+    with tf.GradientTape() as tape:
+        tape.watch([x, matrix])
+        value = loss(labels[None], tf.matmul(x, matrix, transpose_b=True)) * loss.batch_tokens(labels)
+    plain = [tensor.numpy() for tensor in (value, *tape.gradient(value, [x, matrix]))]
+    sums, *gradients = projected(states, embeddings, labels, 0.1, chunk_logits=chunk_logits)
+    assert_close([sums[:1], *gradients], [[plain[0]], *plain[1:]], 1e-5)
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+@pytest.mark.parametrize("dtype, tolerance", [("bfloat16", 0.03), ("float16", 0.004)])
+def test_in_mixed_precision_it_is_near(dtype, tolerance, r_drop):
+    given = examples(40, 300, 16, copies=2 if r_drop else 1)
+    sums, *gradients = projected(*given, 0.1, r_drop, dtype=dtype, chunk_logits=3000)
+    expected, *references = by_definition(*given, 0.1, r_drop)
+    assert sums[:2] == pytest.approx(list(expected[:2]), rel=tolerance)
+    assert sums[2] == pytest.approx(expected[2], abs=2) and sums[3] == expected[3]
+    for gradient, reference in zip(gradients, references, strict=True):
+        np.testing.assert_allclose(
+            gradient.reshape(reference.shape), reference, rtol=0, atol=2 * tolerance * np.abs(reference).max()
+        )
+
+
+def test_large_logits_stay_finite():
+    """Where softmax puts all on one token, right or wrong."""
+    states, embeddings, labels = examples()
+    sums, *gradients = projected(1e4 * states, embeddings, labels, 0.1)
+    assert np.isfinite(sums).all() and all(np.isfinite(gradient).all() for gradient in gradients)
+    logits = 1e4 * states[0].astype("float64") @ embeddings.T.astype("float64")
+    of_label = np.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
+    assert sums[1] == pytest.approx(np.sum((logits.max(axis=1) - of_label)[labels != 0]), rel=1e-5)
+
+
+def test_who_shares_the_highest_logit_is_right():
+    """As `TokenAccuracy` has it."""
+    embeddings = np.array([[0, 0], [1, 0], [1, 0], [0, 1]], "float32")
+    states = np.array([[[1, 0], [1, 0], [1, 0], [0, 1], [0, 0], [1, 0]]], "float32")
+    labels = np.array([1, 2, 3, 3, 3, 0])
+    sums, *_ = projected(states, embeddings, labels)
+    assert sums[2:] == [4, 5]  # the first, second, fourth, and the fifth, whose logits are all alike
+
+
+@pytest.mark.parametrize("chunk_logits", [1, 90, 10**6])
+def test_without_training_the_sums_are_the_same(chunk_logits):
+    states, embeddings, labels = examples()
+    for r_drop in (0.0, 0.5):
+        rows = np.concatenate([states, -states]) if r_drop else states[0]
+        sums = [
+            projected_cross_entropy(rows, embeddings, labels, 0.1, r_drop, training, chunk_logits)
+            for training in (True, False)
+        ]
+        np.testing.assert_allclose(sums[0], sums[1], rtol=1e-6)
