@@ -82,9 +82,21 @@ def _tensorflow(script: str, python: str = "own", **more: Any) -> dict[str, Sett
     }
 
 
+def _devices(script: str) -> dict[str, Setting]:
+    """A MirroredStrategy over as many CPU devices of one thread as there are threads."""
+    options = {"jit_compile": False, "devices": True}
+    return {
+        "a device a thread, oneDNN": Setting(script, "own", options),
+        "a device a thread, Eigen": Setting(script, "own", options, onednn=0),
+    }
+
+
 ENGINES = {
-    OURS: _tensorflow("train_tf_transformer.py"),
-    "Keras stock layers": _tensorflow("train_keras.py", **{'jit_compile="auto"': "auto"}),
+    OURS: {**_tensorflow("train_tf_transformer.py"), **_devices("train_tf_transformer.py")},
+    "Keras stock layers": {
+        **_tensorflow("train_keras.py", **{'jit_compile="auto"': "auto"}),
+        **_devices("train_keras.py"),
+    },
     "OpenNMT-tf": _tensorflow("train_opennmt.py", "opennmt"),
     "torch.nn.Transformer": {
         "eager": Setting("train_torch.py", "peers", {"compile": False}),

@@ -5,7 +5,7 @@ Nothing heavy is loaded before it is used.
 
 import lazy_loader
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,

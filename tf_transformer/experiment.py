@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 Pairs = Iterable[tuple[str, str]]
 
+# Enough of a large corpus to tell how much of its batches is padding.
+PADDING_BATCHES = 1000
+
 
 def open_source(data: DataSettings, split: str) -> Pairs:
     """Opens the pairs of a split.
@@ -148,7 +151,8 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
     )
 
     if recipe.training.average_checkpoints:
-        average_checkpoints(run, recipe.training.average_checkpoints)
+        # A short training, or one that stopped early, has fewer.
+        average_checkpoints(run, min(recipe.training.average_checkpoints, len(run.step_checkpoints())))
     split = "test" if recipe.data.test else "validation"
     seconds = time.perf_counter() - began
     scores = evaluate(run, sources[-1], lowercase=recipe.evaluation.lowercase)
@@ -176,8 +180,8 @@ def _batches(
             console.print(f"{name}: {pairs.skipped:,} pairs skipped for invalid UTF-8", highlight=False)
     options = {"batch_tokens": data.batch_tokens, "row_multiple": row_multiple, **limits}
     shuffled = {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
-    share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled))
-    console.print(f"padding: {share:.1%} of the positions of an epoch", highlight=False)
+    share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled), first=PADDING_BATCHES)
+    console.print(f"padding: {share:.1%} of the positions", highlight=False)
     return (
         make_batches(train_pairs, tokenizers, **options, **shuffled, repeat=True),
         with_known_length(make_batches(validation_pairs, tokenizers, **options)),

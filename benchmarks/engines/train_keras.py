@@ -86,17 +86,15 @@ _PARTS = ("kernel", "bias")
 
 def load(options: Options, batches: list[Batch]) -> Training:
     import keras
-    import tensorflow as tf
     from keras import ops
-    from keras_rounds import keras_training
+    from keras_rounds import keras_training, set_up_threads
 
-    tf.config.threading.set_intra_op_parallelism_threads(options["threads"])
-    tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
+    from tf_transformer.training.distribution import sum_over_replicas
+
+    strategy = set_up_threads(options)
     sizes = options["sizes"]
     with np.load(options["weights"]) as file:
         weights = dict(file)
-    model = make_model(sizes, weights["positions"])
-    assign_weights(model, weights)
 
     class MaskedCrossEntropy(keras.losses.Loss):
         """The tutorial's masked loss, with smoothed labels."""
@@ -107,11 +105,14 @@ def load(options: Options, batches: list[Batch]) -> Training:
             of_all = ops.logsumexp(logits, axis=-1) - ops.mean(logits, axis=-1)
             losses = (1 - LABEL_SMOOTHING) * of_label + LABEL_SMOOTHING * of_all
             real = ops.cast(ops.not_equal(labels, 0), losses.dtype)
-            return ops.sum(losses * real) / ops.sum(real)
+            return ops.sum(losses * real) / sum_over_replicas(ops.sum(real))
 
-    model.compile(
-        keras.optimizers.Adam(**ADAM), MaskedCrossEntropy(reduction="sum"), jit_compile=options["jit_compile"]
-    )
+    with strategy.scope():
+        model = make_model(sizes, weights["positions"])
+        assign_weights(model, weights)
+        model.compile(
+            keras.optimizers.Adam(**ADAM), MaskedCrossEntropy(reduction="sum"), jit_compile=options["jit_compile"]
+        )
     return keras_training(model, batches, checked_rows(batches))
 
 

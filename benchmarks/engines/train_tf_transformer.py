@@ -8,36 +8,35 @@ from training_worker import ADAM, DROPOUT, LABEL_SMOOTHING, Batch, Options, Trai
 def load(options: Options, batches: list[Batch]) -> Training:
     import keras
     import numpy as np
-    import tensorflow as tf
-    from keras_rounds import keras_training
+    from keras_rounds import keras_training, set_up_threads
 
     from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer
     from tf_transformer.training import TokenCount
 
-    tf.config.threading.set_intra_op_parallelism_threads(options["threads"])
-    tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
+    strategy = set_up_threads(options)
     sizes = options["sizes"]
-    model = Transformer(
-        num_layers=sizes["num_layers"],
-        d_model=sizes["d_model"],
-        num_heads=sizes["num_heads"],
-        dff=sizes["dff"],
-        input_vocab_size=sizes["vocab_size"],
-        target_vocab_size=sizes["vocab_size"],
-        dropout_rate=DROPOUT,
-        max_length=sizes["max_length"],
-        share_embeddings="all",
-    )
-    model.build(((None, None), (None, None)))
-    with np.load(options["weights"]) as weights:
-        for weight in model.weights:
-            weight.assign(weights[weight.path.split("/", 1)[1]])
-    model.compile(
-        optimizer=keras.optimizers.Adam(**ADAM),
-        loss=SmoothedCrossEntropy(LABEL_SMOOTHING),
-        metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
-        jit_compile=options["jit_compile"],
-    )
+    with strategy.scope():
+        model = Transformer(
+            num_layers=sizes["num_layers"],
+            d_model=sizes["d_model"],
+            num_heads=sizes["num_heads"],
+            dff=sizes["dff"],
+            input_vocab_size=sizes["vocab_size"],
+            target_vocab_size=sizes["vocab_size"],
+            dropout_rate=DROPOUT,
+            max_length=sizes["max_length"],
+            share_embeddings="all",
+        )
+        model.build(((None, None), (None, None)))
+        with np.load(options["weights"]) as weights:
+            for weight in model.weights:
+                weight.assign(weights[weight.path.split("/", 1)[1]])
+        model.compile(
+            optimizer=keras.optimizers.Adam(**ADAM),
+            loss=SmoothedCrossEntropy(LABEL_SMOOTHING),
+            metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
+            jit_compile=options["jit_compile"],
+        )
     return keras_training(model, batches, checked_rows(batches))
 
 

@@ -57,7 +57,9 @@ def test_it_learns(option):
     keras.utils.set_random_seed(1)
     recipe = load_recipe(DEMO, [*SHRUNK, *OPTIONS[option]])
     model = Transformer(**recipe.model.arguments(VOCABULARY, VOCABULARY), dtype=recipe.training.precision)
+    model.build(((None, None), (None, None)))
     compile_model(model, recipe)
+    model.optimizer.build(model.trainable_variables)  # or the step would be traced twice
     inputs, labels = fixed_data()
 
     def loss():
