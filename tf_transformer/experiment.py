@@ -229,6 +229,8 @@ def _fit(
             verbose=0,
         )
     except KeyboardInterrupt:
+        for callback in average:
+            callback.show_average()
         console.print(f"interrupted; saved {checkpoints.save()}", highlight=False)
         raise
     finally:
