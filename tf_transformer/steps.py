@@ -74,7 +74,8 @@ class ProjectingSteps:
 
     def _summed_loss(self, states: Any, labels: Any, training: bool) -> Any:
         """The compiled loss summed over a batch's real tokens; the metrics get theirs."""
-        sums = self.loss.of_states(states, self.output_embeddings(), labels, training)
+        free_shapes = keras.backend.backend() == "tensorflow" and not self.jit_compile
+        sums = self.loss.of_states(states, self.output_embeddings(), labels, training, free_shapes)
         for metric in self._compiled_metrics(labels):
             metric.add_sums(sums)
         return sums.loss

@@ -80,38 +80,38 @@ def assert_close(ours, expected, tolerance):
         np.testing.assert_allclose(gradient.reshape(reference.shape), reference, rtol=0, atol=limit)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     rows=st.integers(1, 20),
     vocabulary=st.integers(2, 40),
     width=st.integers(1, 9),
     padding=st.sampled_from([0.0, 0.3, 1.0]),
     label_smoothing=st.sampled_from([0.0, 0.1, 0.9]),
-    chunk_rows=st.integers(0, 40),
+    chunk_rows=st.integers(1, 21),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_sums_and_gradients_are_their_definition(rows, vocabulary, width, padding, label_smoothing, chunk_rows, seed):
     """In chunks of one row up to all rows; padding alone gives zeros."""
     given = examples(rows, vocabulary, width, padding=padding, seed=seed)
-    ours = projected(*given, label_smoothing, chunk_logits=max(1, chunk_rows * vocabulary))
+    ours = projected(*given, label_smoothing, chunk_logits=chunk_rows * vocabulary)
     expected = by_definition(*given, label_smoothing)
     assert_close(ours, expected, 2e-5)
     if padding == 1.0:
         assert not any(np.any(part) for part in ours)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     rows=st.integers(1, 12),
     vocabulary=st.integers(2, 30),
     alpha=st.floats(0.1, 10),
     label_smoothing=st.sampled_from([0.0, 0.1]),
-    chunk_rows=st.integers(0, 24),
+    chunk_rows=st.integers(1, 13),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_r_drop_is_its_definition(rows, vocabulary, alpha, label_smoothing, chunk_rows, seed):
     given = examples(rows, vocabulary, copies=2, seed=seed)
-    ours = projected(*given, label_smoothing, alpha, chunk_logits=max(1, chunk_rows * vocabulary))
+    ours = projected(*given, label_smoothing, alpha, chunk_logits=2 * chunk_rows * vocabulary)
     assert_close(ours, by_definition(*given, label_smoothing, alpha), 5e-5)
 
 

@@ -65,7 +65,9 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         losses = smoothed_cross_entropy(labels, logits, self.label_smoothing)
         return ops.sum(losses * real) / self.batch_tokens(labels)
 
-    def of_states(self, states: Any, embeddings: Any, y_true: Any, training: bool = True) -> TokenSums:
+    def of_states(
+        self, states: Any, embeddings: Any, y_true: Any, training: bool = True, free_shapes: bool = False
+    ) -> TokenSums:
         """Projects and sums in one pass; the loss is `sums.loss / batch_tokens(y_true)`.
 
         Args:
@@ -74,16 +76,22 @@ class SmoothedCrossEntropy(keras.losses.Loss):
             embeddings: the projection, float (vocabulary, d_model).
             y_true: labels, int (batch, length); 0 is padding.
             training: whether there will be a gradient; without there is no R-Drop either.
+            free_shapes: whether a tensor's shape may depend on numbers (not so in what is compiled by XLA): padding is
+                then left out instead of being projected for nothing.
 
         Returns:
             Sums over the real tokens.
         """
         r_drop = self.r_drop if training else 0.0
-        shape = (2, -1, states.shape[-1]) if r_drop else (-1, states.shape[-1])
+        states = ops.reshape(states, (2, -1, states.shape[-1]) if r_drop else (-1, states.shape[-1]))
+        labels = ops.reshape(y_true, (-1,))
+        if free_shapes:
+            (real,) = ops.nonzero(labels)
+            states, labels = ops.take(states, real, axis=-2), ops.take(labels, real, axis=0)
         return projected_cross_entropy(
-            ops.reshape(states, shape),
+            states,
             embeddings,
-            ops.reshape(y_true, (-1,)),
+            labels,
             label_smoothing=self.label_smoothing,
             r_drop=r_drop,
             training=training,

@@ -111,7 +111,8 @@ def _chunked(
     number_of_copies, _, d_model = copies.shape
     vocabulary = embeddings.shape[0]
     rows = ops.shape(copies)[1]
-    chunks = rows * number_of_copies * vocabulary // chunk_logits + 1
+    # The rows are counted, not the logits: of these a large batch has more than an int32 can tell.
+    chunks = rows // max(1, chunk_logits // (number_of_copies * vocabulary)) + 1
     size = -(-rows // chunks)  # chunks of one size, the last one filled up with padding
     missing = chunks * size - rows
     padded_copies = ops.pad(copies, [[0, 0], [0, missing], [0, 0]])
