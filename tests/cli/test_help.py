@@ -63,7 +63,23 @@ def test_presets_as_a_table(command):
     outcome = command("presets")
     assert outcome.status == 0
     rows = [line.split() for line in outcome.lines]
-    assert "base 6 512 2048 8 64 64 0.1 0.1 100K 63,082,496 65 M 4.92 25.8".split() in rows
+    assert [
+        "base",
+        "6",
+        "512",
+        "2048",
+        "8",
+        "64",
+        "64",
+        "0.1",
+        "0.1",
+        "100K",
+        "63,082,496",
+        "65",
+        "M",
+        "4.92",
+        "25.8",
+    ] in rows
 
 
 @pytest.mark.parametrize(

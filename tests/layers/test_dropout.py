@@ -1,0 +1,50 @@
+"""Dropout sets the right share to zero, everywhere alike, keeps the mean, and does nothing outside training."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.layers.dropout import LEVELS, Dropout
+
+SIZE = 400_000
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.1, 0.3, 0.5, 0.9])
+def test_the_share_is_the_rate(rate):
+    output = Dropout(rate, seed=1)(np.ones(SIZE, "float32"), training=True).numpy()
+    deviation = np.sqrt(rate * (1 - rate) / SIZE)
+    assert np.mean(output == 0) == pytest.approx(rate, abs=5 * deviation + 1 / LEVELS)
+    np.testing.assert_allclose(output[output != 0], 1 / (1 - rate), rtol=1e-3)
+    assert output.mean() == pytest.approx(1, abs=5 * deviation / (1 - rate) + 1e-3)
+
+
+def test_draws_are_independent():
+    """Neighbours, which share a word of random bits, and one call and the next."""
+    layer = Dropout(0.5, seed=2)
+    first, second = (layer(np.ones(SIZE, "float32"), training=True).numpy() == 0 for _ in range(2))
+    for one, other in [(first, second), *((first[: SIZE - lag], first[lag:]) for lag in (1, 2, 3))]:
+        assert np.mean(one & other) == pytest.approx(0.25, abs=0.005)
+
+
+def test_the_gradient_goes_where_the_value_went():
+    x = tf.constant(np.random.default_rng(0).standard_normal((3, 4, 5)), tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        output = Dropout(0.4, seed=3)(x, training=True)
+    np.testing.assert_allclose(tape.gradient(output, x) * x, output, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (3, 5, 7)])  # odd sizes: of the last word one half is left over
+def test_any_shape_will_do_in_a_graph(shape):
+    layer = Dropout(0.5, seed=4)
+    function = tf.function(
+        lambda x: layer(x, training=True), input_signature=[tf.TensorSpec([None] * len(shape), tf.float32)]
+    )
+    output = function(np.ones(shape, "float32"))
+    assert output.shape == shape and set(np.unique(output)) <= {0.0, 2.0}
+
+
+@pytest.mark.parametrize(("rate", "training"), [(0.5, False), (0.0, True)])
+def test_nothing_happens_outside_training_or_without_a_rate(rate, training):
+    x = tf.ones((2, 3))
+    assert Dropout(rate)(x, training=training) is x
