@@ -33,6 +33,6 @@ def test_as_many_devices_as_asked_for_and_no_other_number_later():
     assert first == "3 1"
     assert second == "again"
     assert third == (
-        "TensorFlow runs with 3 CPU device(s) already, training.cpu_devices asks for 2; start a new process, or ask for "
-        "as many"
+        "TensorFlow runs with 3 CPU device(s) already, training.cpu_devices asks for 2; start a new process, or ask "
+        "for as many"
     )
