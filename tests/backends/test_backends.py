@@ -13,7 +13,8 @@ import sys
 import numpy as np
 import pytest
 
-from tests.backends.program import ARGUMENTS, LABELS
+from tests.backends.program import ARGUMENTS, LABELS, SOURCE, TARGET
+from tf_transformer import load_model
 
 # On the CPU; what JAX compiles here runs once.
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -36,7 +37,8 @@ def run_on(tmp_path_factory):
         )
         assert done.returncode == 0, done.stderr
         with np.load(file) as arrays:
-            return {name: array if array.ndim else array.item() for name, array in arrays.items()}
+            figures = {name: array if array.ndim else array.item() for name, array in arrays.items()}
+        return {**figures, "saved": f"{file}.keras"}
 
     def run_where_installed(backend):
         if importlib.util.find_spec(backend) is None:
@@ -121,10 +123,16 @@ def test_with_dropout_and_r_drop_in_mixed_bfloat16_it_learns(each):
     assert losses[-1] < 0.5 * losses[0]
 
 
+def test_a_model_saved_there_is_the_same_under_tensorflow(other):
+    """And so can be exported."""
+    logits = load_model(other["saved"])((SOURCE, TARGET))
+    np.testing.assert_allclose(np.asarray(logits, "float32"), other["learned/logits"], rtol=0.02, atol=0.05)
+
+
 def test_greedy_search_finds_the_same_translations(run_on, tensorflow):
-    other = run_on("torch")
-    assert other["translations"].size
-    np.testing.assert_array_equal(other["translations"], tensorflow["translations"])
+    found = run_on("torch")["translations"]
+    assert found.any()
+    np.testing.assert_array_equal(found, tensorflow["translations"])
 
 
 def test_accumulation_is_refused_in_words(other, tensorflow):

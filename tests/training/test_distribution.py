@@ -79,8 +79,11 @@ def transformer():
     return Transformer(1, 16, 2, 32, VOCABULARY, VOCABULARY, dropout_rate=0, max_length=LONGEST, share_embeddings="all")
 
 
-def train(strategy, make_model, optimizer, loss=None):
-    """Makes and trains a model, from the same start each time; returns it and the figures that `fit` told."""
+def train(strategy, make_model, optimizer, loss=None, parts=1):
+    """Makes and trains a model, from the same start each time; returns it and the figures that `fit` told.
+
+    Each device works its share of a batch in so many `parts`.
+    """
     keras.utils.set_random_seed(1)
     with strategy.scope():
         model = make_model()
@@ -90,6 +93,7 @@ def train(strategy, make_model, optimizer, loss=None):
             metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
             jit_compile=False,
         )
+    model.gradient_accumulation = parts
     figures = train_on(model, made_up_batches())
     assert steps_taken(model) == STEPS
     return model, figures
@@ -162,6 +166,14 @@ def test_two_devices_train_as_one_under_adam(one, two):
     for inputs, _ in made_up_batches().take(3):
         np.testing.assert_allclose(together(inputs), alone(inputs), rtol=0, atol=1e-4)
     assert figures_together == pytest.approx(figures_alone, rel=1e-4)
+
+
+def test_two_devices_that_work_in_parts_train_as_one(one, two):
+    """Whose parts are unequal in number of tokens, and some of them padding alone."""
+    alone, figures_alone = train(one, transformer, sgd)
+    together, figures_together = train(two, transformer, sgd, parts=3)
+    assert distance(alone, together) < 1e-5
+    assert figures_together == pytest.approx(figures_alone, rel=1e-5)
 
 
 def test_averaging_the_devices_means_is_another_training(one, two):

@@ -128,9 +128,10 @@ def _chunked(
         weight = share * ops.tile(ops.slice(padded_real, (start,), (size,)), [number_of_copies])
         logits = ops.cast(ops.matmul(x, transposed), "float32")
         probabilities = ops.softmax(logits)
-        highest = ops.max(logits, axis=-1)
+        # Without `initial` Keras refuses, in eager mode, the chunk of no rows that padding alone may come to.
+        highest = ops.max(logits, axis=-1, initial=-float("inf"))
         # The highest probability is at least 1 / vocabulary, so its logarithm is always sound.
-        log_normaliser = highest - ops.log(ops.max(probabilities, axis=-1))
+        log_normaliser = highest - ops.log(ops.max(probabilities, axis=-1, initial=0.0))
         of_label = ops.take(ops.reshape(logits, (-1,)), ops.arange(ops.shape(label)[0]) * vocabulary + label)
         cross_entropy = log_normaliser - of_label
         mean_logit = ops.matmul(ops.cast(x, "float32"), mean_embedding[:, None])[:, 0]

@@ -1,0 +1,66 @@
+"""Peak memory of a training step by vocabulary: with logits, and with the loss that projects. See README.md."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+from pathlib import Path
+
+ROWS = 32
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--vocabularies", nargs="+", type=int, default=[8_000, 37_000, 100_000])
+    parser.add_argument("--tokens", type=int, default=2048, help=f"target tokens in a batch, a multiple of {ROWS}")
+    parser.add_argument("--d-model", type=int, default=256)
+    arguments = parser.parse_args()
+    if arguments.tokens % ROWS:
+        parser.error(f"--tokens: a multiple of {ROWS}")
+
+    print(f"{arguments.tokens} target tokens, d_model {arguments.d_model}, float32; MB beyond the built model, peak\n")
+    print("| vocabulary | the logits | the matrix | a step over logits | a step that projects |")
+    print("| --- | --- | --- | --- | --- |")
+    for vocabulary in arguments.vocabularies:
+        sizes = vocabulary, arguments.tokens, arguments.d_model
+        logits, matrix = (4 * vocabulary * size / 1e6 for size in sizes[1:])
+        over_logits, projecting = (_in_a_process(*sizes, projects=projects) for projects in (False, True))
+        print(
+            f"| {vocabulary:,} | {logits:,.0f} | {matrix:,.0f} | {over_logits:,.0f} | {projecting:,.0f} |", flush=True
+        )
+
+
+def _in_a_process(*sizes: int, projects: bool) -> float:
+    """Measures in a new process: what one has freed, the next would not be seen to take."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_peak_megabytes, (*sizes, projects))
+
+
+def _peak_megabytes(vocabulary: int, tokens: int, d_model: int, projects: bool) -> float:
+    import keras
+    import numpy as np
+
+    import tf_transformer as tt
+
+    ids = np.random.default_rng(0).integers(1, vocabulary, (ROWS, tokens // ROWS)).astype("int32")
+    model = tt.Transformer(1, d_model, 4, d_model, vocabulary, vocabulary, share_embeddings="all")
+    loss = tt.SmoothedCrossEntropy(0.1)
+    # A function has no `of_states`, so that `fit` goes over the logits.
+    model.compile(
+        keras.optimizers.SGD(0.1), loss if projects else loss.call, metrics=[tt.Perplexity()], jit_compile=False
+    )
+    model.build((ids.shape, ids.shape))
+    before = _megabytes("VmRSS")
+    for _ in range(2):
+        model.train_on_batch((ids, ids), ids)
+    return _megabytes("VmHWM") - before
+
+
+def _megabytes(name: str) -> float:
+    """A figure of this process's memory that Linux keeps, VmHWM being the peak of VmRSS."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name + ":"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    main()
