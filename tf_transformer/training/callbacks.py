@@ -144,6 +144,7 @@ class SampleTranslations(keras.callbacks.Callback):
         self.translate = translate
         self.pairs = pairs
         self.log_dir = str(log_dir)
+        self._writer: Any | None = None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         import tensorflow as tf
@@ -152,9 +153,11 @@ class SampleTranslations(keras.callbacks.Callback):
         rows = [(*pair, translation) for pair, translation in zip(self.pairs, translations, strict=True)]
         lines = ["| source | reference | translation |", "| --- | --- | --- |"]
         lines += ["| " + " | ".join(_cell(text) for text in row) + " |" for row in rows]
-        step = steps_taken(self.model)
-        with tf.summary.create_file_writer(self.log_dir).as_default(step=step):
+        # One file for all: TensorBoard reads several by the order of their names, which isn't always that of time.
+        self._writer = self._writer or tf.summary.create_file_writer(self.log_dir)
+        with self._writer.as_default(step=steps_taken(self.model)):
             tf.summary.text("translations", "\n".join(lines))
+        self._writer.flush()
 
 
 def _cell(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
 # Logits in a chunk: enough rows for the matrix products to run at full speed, few enough to stay near the caches.
@@ -154,7 +155,7 @@ def _chunked(
             of_embeddings = of_embeddings + ops.cast(ops.matmul(ops.transpose(soft), weighted), "float32")
         return chunk + 1, sums, of_states, of_embeddings
 
-    _, sums, of_states, of_embeddings = ops.while_loop(
+    _, sums, of_states, of_embeddings = _loop(
         lambda chunk, *_: chunk < chunks,
         body,
         (
@@ -174,6 +175,15 @@ def _chunked(
     of_embeddings = of_embeddings - label_smoothing / vocabulary * ops.sum(weighted, axis=0)
     of_embeddings = of_embeddings - (1 - label_smoothing) * ops.segment_sum(weighted, labels, vocabulary)
     return sums, (of_states, of_embeddings)
+
+
+def _loop(condition: Any, body: Any, start: tuple[Any, ...]) -> tuple[Any, ...]:
+    if keras.backend.backend() != "tensorflow":
+        return ops.while_loop(condition, body, start)
+    import tensorflow as tf
+
+    # Of iterations side by side, which is TensorFlow's way, each would hold a gradient as large as the matrix.
+    return tf.while_loop(condition, body, start, parallel_iterations=1)
 
 
 def _r_drop(log_probabilities: Any, probabilities: Any, alpha: float) -> tuple[Any, Any]:
