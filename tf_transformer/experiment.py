@@ -71,11 +71,10 @@ def open_source(data: DataSettings, split: str) -> Pairs:
     return TfdsSource(data.dataset, where, data.source_language, data.target_language, data_dir=data.root)
 
 
-def make_model(recipe: Recipe, tokenizers: TokenizerPair) -> Transformer:
+def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) -> Transformer:
     """Makes a recipe's model, built and compiled."""
-    training = recipe.training
-    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    model = Transformer(**recipe.model.arguments(*sizes), dtype=training.precision)
+    arguments = recipe.model.arguments(input_vocab_size, target_vocab_size)
+    model = Transformer(**arguments, dtype=recipe.training.precision)
     model.build(((None, None), (None, None)))
     compile_model(model, recipe)
     # What makes variables would be traced twice.
@@ -134,7 +133,7 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
     row_multiple = strategy.num_replicas_in_sync * recipe.training.gradient_accumulation
     batches = _batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
     with strategy.scope():
-        model = make_model(recipe, tokenizers)
+        model = make_model(recipe, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
     run = RunDirectory.create(run_path)
     save_recipe(recipe, run.recipe)

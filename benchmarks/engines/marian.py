@@ -9,7 +9,6 @@ import numpy as np
 from worker import Options, Translate, serve
 
 if TYPE_CHECKING:
-    import torch
     from transformers import MarianMTModel
 
 
@@ -43,21 +42,10 @@ def export(options: Options) -> None:
     model.save_pretrained(options["model"])
 
 
-def _assign_weights(model: MarianMTModel, weights: dict[str, np.ndarray]) -> None:
-    import torch
+def _assign_weights(model: MarianMTModel, arrays: dict[str, np.ndarray]) -> None:
+    from torch_weights import Weights
 
-    def assign(parameter: torch.nn.Parameter, value: np.ndarray) -> None:
-        assert parameter.shape == value.shape, (parameter.shape, value.shape)
-        parameter.data = torch.tensor(value)
-
-    def assign_linear(linear: torch.nn.Linear, name: str) -> None:
-        assign(linear.weight, weights[f"{name}/kernel"].T)
-        assign(linear.bias, weights[f"{name}/bias"])
-
-    def assign_norm(norm: torch.nn.LayerNorm, name: str) -> None:
-        assign(norm.weight, weights[f"{name}/norm/gamma"])
-        assign(norm.bias, weights[f"{name}/norm/beta"])
-
+    weights = Weights(arrays)
     for side, stack in ("encoder", model.model.encoder), ("decoder", model.model.decoder):
         for i, layer in enumerate(stack.layers):
             name = f"{side}/layer_{i}"
@@ -67,12 +55,12 @@ def _assign_weights(model: MarianMTModel, weights: dict[str, np.ndarray]) -> Non
             for part, attention, norm in attentions:
                 projections = attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj
                 for kind, linear in zip(("query", "key", "value", "output"), projections, strict=True):
-                    assign_linear(linear, f"{name}/{part}/{kind}")
-                assign_norm(norm, f"{name}/{part}_residual")
-            assign_linear(layer.fc1, f"{name}/feed_forward/hidden")
-            assign_linear(layer.fc2, f"{name}/feed_forward/output")
-            assign_norm(layer.final_layer_norm, f"{name}/feed_forward_residual")
-    assign(model.model.shared.weight, weights["encoder/embedding/embeddings"])
+                    weights.linear(linear, f"{name}/{part}/{kind}")
+                weights.norm(norm, f"{name}/{part}_residual")
+            weights.linear(layer.fc1, f"{name}/feed_forward/hidden")
+            weights.linear(layer.fc2, f"{name}/feed_forward/output")
+            weights.norm(layer.final_layer_norm, f"{name}/feed_forward_residual")
+    weights.assign(model.model.shared.weight, arrays["encoder/embedding/embeddings"])
     model.tie_weights()
 
 

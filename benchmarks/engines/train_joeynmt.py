@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from torch_rounds import Weights, torch_training
+from torch_rounds import torch_training
+from torch_weights import Weights
 from training_worker import DROPOUT, LABEL_SMOOTHING, Batch, Options, Training, checked_rows, serve
 
 # Where JoeyNMT has its special tokens.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch_rounds import Weights, torch_training
+from torch_rounds import torch_training
+from torch_weights import Weights
 from training_worker import DROPOUT, LABEL_SMOOTHING, Batch, Options, Training, checked_rows, serve
 
 

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tests.recipe.recipes import DEMO
-from tf_transformer import SmoothedCrossEntropy, Transformer, load_recipe
-from tf_transformer.experiment import compile_model
+from tf_transformer import SmoothedCrossEntropy, load_recipe
+from tf_transformer.experiment import make_model
 
 VOCABULARY, ROWS, LENGTH, STEPS = 20, 8, 6, 200
 SHRUNK = [
@@ -56,10 +56,7 @@ def loss_of_guessing(labels):
 def test_it_learns(option):
     keras.utils.set_random_seed(1)
     recipe = load_recipe(DEMO, [*SHRUNK, *OPTIONS[option]])
-    model = Transformer(**recipe.model.arguments(VOCABULARY, VOCABULARY), dtype=recipe.training.precision)
-    model.build(((None, None), (None, None)))
-    compile_model(model, recipe)
-    model.optimizer.build(model.trainable_variables)  # or the step would be traced twice
+    model = make_model(recipe, VOCABULARY, VOCABULARY)
     inputs, labels = fixed_data()
 
     def loss():

@@ -114,12 +114,11 @@ class MultiHeadAttention(keras.layers.Layer):
         self.attention_dropout_rate = attention_dropout_rate
         self.key_width = key_dim or d_model // num_heads
         self.value_width = value_dim or d_model // num_heads
-        dense = Dense
-        self.query = dense(num_heads * self.key_width, name="query", dtype=self.dtype_policy)
-        self.key = dense(num_heads * self.key_width, name="key", dtype=self.dtype_policy)
-        self.value = dense(num_heads * self.value_width, name="value", dtype=self.dtype_policy)
+        self.query = Dense(num_heads * self.key_width, name="query", dtype=self.dtype_policy)
+        self.key = Dense(num_heads * self.key_width, name="key", dtype=self.dtype_policy)
+        self.value = Dense(num_heads * self.value_width, name="value", dtype=self.dtype_policy)
         # Its name is `output`; the attribute can't be, since Keras layers have one of that name.
-        self.output_projection = dense(d_model, name="output", dtype=self.dtype_policy)
+        self.output_projection = Dense(d_model, name="output", dtype=self.dtype_policy)
         self.dropout = Dropout(attention_dropout_rate, name="dropout", dtype=self.dtype_policy)
 
     def build(self, query_shape: tuple, value_shape: tuple, key_shape: tuple | None = None) -> None:

@@ -30,6 +30,11 @@ def padding_mask(ids: Any) -> Any:
     return ops.expand_dims(ops.not_equal(ops.convert_to_tensor(ids), PAD_ID), axis=1)
 
 
+def token_weights(ids: Any) -> Any:
+    """Counts real tokens: float32 of the ids' shape, 1 at a token and 0 at padding."""
+    return ops.cast(ops.not_equal(ids, PAD_ID), "float32")
+
+
 def look_ahead_mask(length: Any) -> Any:
     """Lets position i attend to positions 0..i and to no later one.
 

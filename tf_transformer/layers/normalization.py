@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.gradient import custom_gradient
+
 LAYER_NORM_EPSILON = 1e-6
 
 
@@ -40,14 +42,13 @@ class LayerNormalization(keras.layers.LayerNormalization):
 def _normalise(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     width = x.shape[-1]
 
-    @ops.custom_gradient
+    @custom_gradient
     def normalise(x: Any, gamma: Any, beta: Any) -> tuple[Any, Any]:
         centred = x - ops.mean(x, axis=-1, keepdims=True)
         scale = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)
         normal = centred * scale
 
-        def gradient(*args: Any, upstream: Any | None = None) -> tuple[Any, Any, Any]:
-            upstream = args[0] if upstream is None else upstream  # the backends differ in how they hand it over
+        def gradient(upstream: Any) -> tuple[Any, Any, Any]:
             of_gamma = upstream * normal
             # Means over the last axis of these two times gamma, without a pass for the multiplication.
             share = ops.reshape(gamma / width, (-1, 1))

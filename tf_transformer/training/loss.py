@@ -7,7 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.layers.masks import PAD_ID
+from tf_transformer.layers.gradient import custom_gradient
+from tf_transformer.layers.masks import token_weights
 from tf_transformer.training.distribution import sum_over_replicas
 from tf_transformer.training.projected_loss import TokenSums, projected_cross_entropy
 
@@ -61,9 +62,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         """
         labels = ops.cast(y_true, "int32")
         logits = ops.cast(y_pred, "float32")
-        real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
         losses = smoothed_cross_entropy(labels, logits, self.label_smoothing)
-        return ops.sum(losses * real) / self.batch_tokens(labels)
+        return ops.sum(losses * token_weights(labels)) / self.batch_tokens(labels)
 
     def of_states(
         self, states: Any, embeddings: Any, y_true: Any, training: bool = True, free_shapes: bool = False
@@ -100,9 +100,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
     @staticmethod
     def batch_tokens(y_true: Any) -> Any:
         """Counts the real tokens of the whole batch, over all replicas: a float32 scalar, at least 1."""
-        real = ops.cast(ops.not_equal(y_true, PAD_ID), "float32")
         # A replica may be handed no token at all, hence the 1.
-        return ops.maximum(sum_over_replicas(ops.sum(real)), 1.0)
+        return ops.maximum(sum_over_replicas(ops.sum(token_weights(y_true))), 1.0)
 
     def get_config(self) -> dict[str, Any]:
         return {"label_smoothing": self.label_smoothing, "r_drop": self.r_drop, "name": self.name}
@@ -116,14 +115,13 @@ def smoothed_cross_entropy(labels: Any, logits: Any, label_smoothing: float) -> 
     """
     vocabulary = logits.shape[-1]
 
-    @ops.custom_gradient
+    @custom_gradient
     def cross_entropy(logits: Any) -> tuple[Any, Any]:
         log_normaliser = ops.logsumexp(logits, axis=-1)
         of_label = logit_of(labels, logits)
         smoothed = (1 - label_smoothing) * of_label + label_smoothing * ops.mean(logits, axis=-1)
 
-        def gradient(*args: Any, upstream: Any | None = None) -> Any:
-            upstream = args[0] if upstream is None else upstream  # the backends differ in how they hand it over
+        def gradient(upstream: Any) -> Any:
             target = (1 - label_smoothing) * ops.one_hot(labels, vocabulary) + label_smoothing / vocabulary
             return (ops.exp(logits - log_normaliser[..., None]) - target) * upstream[..., None]
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.layers.masks import PAD_ID
+from tf_transformer.layers.masks import token_weights
 from tf_transformer.training.loss import logit_of
 from tf_transformer.training.projected_loss import TokenSums
 
@@ -34,7 +34,7 @@ class _TokenMean(keras.metrics.Metric):
         if sample_weight is not None:
             raise ValueError(f"{self.name} counts tokens alike: sample_weight must be None")
         labels = ops.cast(y_true, "int32")
-        real = ops.cast(ops.not_equal(labels, PAD_ID), "float32")
+        real = token_weights(labels)
         values = self.of_tokens(labels, ops.cast(y_pred, "float32"))
         self.total.assign_add(ops.sum(values * real))
         self.count.assign_add(ops.sum(real))

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from tf_transformer.layers.gradient import custom_gradient
+from tf_transformer.layers.masks import token_weights
+
 # Logits in a chunk: enough rows for the matrix products to run at full speed, few enough to stay near the caches.
 CHUNK_LOGITS = 2**22
 
@@ -73,19 +76,18 @@ def projected_cross_entropy(
     states = ops.convert_to_tensor(states)
     embeddings = ops.cast(embeddings, states.dtype)
     labels = ops.cast(labels, "int32")
-    real = ops.cast(ops.not_equal(labels, 0), "float32")
+    real = token_weights(labels)
     copies = states if r_drop else states[None]
     settings = {"label_smoothing": label_smoothing, "r_drop": r_drop, "chunk_logits": chunk_logits}
     if not training:
         sums, _ = _chunked(copies, embeddings, labels, real, gradients=False, **settings)
     else:
 
-        @ops.custom_gradient
+        @custom_gradient
         def summed(copies: Any, embeddings: Any) -> tuple[Any, Any]:
             sums, gradients = _chunked(copies, embeddings, labels, real, gradients=True, **settings)
 
-            def gradient(*args: Any, upstream: Any | None = None) -> tuple[Any, Any]:
-                upstream = args[0] if upstream is None else upstream  # the backends differ in how they hand it over
+            def gradient(upstream: Any) -> tuple[Any, Any]:
                 return tuple(ops.cast(upstream[0] * part, copies.dtype) for part in gradients)
 
             return sums, gradient
