@@ -39,6 +39,15 @@ class TrainingResult:
         """Target tokens a second, slowest round first."""
         return sorted(self.tokens / each["seconds"] for each in self.rounds)
 
+    def times(self, other: TrainingResult) -> float:
+        """How many times as fast as another engine this one is: the median over the turns.
+
+        The two rounds of a turn lie close together, so that what slows the machine for minutes slows both.
+        """
+        return median(
+            theirs["seconds"] / ours["seconds"] for ours, theirs in zip(self.rounds, other.rounds, strict=True)
+        )
+
 
 def training_table(results: list[TrainingResult], ours: str, floor: str) -> str:
     """One size's results as a Markdown table.
@@ -48,7 +57,7 @@ def training_table(results: list[TrainingResult], ours: str, floor: str) -> str:
         ours: the engine that the others are compared with.
         floor: the engine that does the matrix products alone.
     """
-    rates = {result.engine: median(result.rates) for result in results}
+    by_engine = {result.engine: result for result in results}
     lines = [
         f"| engine | its best setting | target tokens/s (slowest–fastest) | {ours} ÷ it | of the floor "
         "| peak memory, MiB | first round, s | loss before / after |",
@@ -56,9 +65,9 @@ def training_table(results: list[TrainingResult], ours: str, floor: str) -> str:
     ]
     for result in results:
         last, slowest, fastest = result.rounds[-1], result.rates[0], result.rates[-1]
-        rate = rates[result.engine]
-        ratio = f"{rates[ours] / rate:.2f}" if ours in rates else ""
-        share = f"{rate / rates[floor]:.2f}" if floor in rates else ""
+        rate = median(result.rates)
+        ratio = f"{by_engine[ours].times(result):.2f}" if ours in by_engine else ""
+        share = f"{result.times(by_engine[floor]):.2f}" if floor in by_engine else ""
         losses = "" if result.first_loss is None else f"{result.first_loss:.3f} / {last['loss']:.3f}"
         peak = "" if result.first_loss is None else f"{last['peak_mib']:,.0f}"
         lines.append(
@@ -91,6 +100,6 @@ def training_circumstances(figures: dict[str, Any], results: list[TrainingResult
         f"{sizes['num_layers']} layers, d_model {sizes['d_model']}, d_ff {sizes['dff']}, {sizes['num_heads']} heads, "
         f"{sizes['vocab_size']:,} tokens, {sizes['parameters']:,} parameters. A round is {len(batches['shapes'])} "
         f"batches, {batches['tokens']:,} target tokens ({batches['padding']:.1%} of the target positions are padding); "
-        f"medians of {len(results[0].rounds)}. Waiting processes used {waiting:.1%} of a CPU at most. "
+        f"medians of {len(results[0].rounds)} turns, also of the ratios. Waiting processes used {waiting:.1%} of a CPU at most. "
         f"{', '.join(sorted(versions, key=str.lower))}."
     )

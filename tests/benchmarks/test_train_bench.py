@@ -101,17 +101,17 @@ def test_the_floor_is_all_products_of_a_step(benchmarks):
     assert sum(products) == rows * (source * by_source + target * by_target + scores)
 
 
-def test_the_table_compares_medians(benchmarks):
+def test_the_table_has_medians_of_rounds_and_of_the_ratios_in_a_turn(benchmarks):
     from training_report import TrainingResult, settings_tried, training_table
 
     def result(engine: str, *seconds: float, loss: float | None = 9.0) -> TrainingResult:
         rounds = [{"seconds": each, "peak_mib": 1234.4, "loss": 8.5} for each in seconds]
         return TrainingResult(engine, "graph", tokens=1000, first_loss=loss, rounds=rounds, warm_up_seconds=3.0)
 
-    peer = result("peer", 2, 2.5, 4)
+    peer = result("peer", 2, 5, 2.5)
     peer.tried = {"graph": 400.0, "XLA": "failed (no compiler)"}
-    table = training_table([result("ours", 1, 1.25, 2), peer, result("floor", 0.5, loss=None)], "ours", "floor")
+    table = training_table([result("ours", 1, 1.25, 2), peer, result("floor", 0.5, 0.5, 0.4, loss=None)], "ours", "floor")
     assert "| ours | graph | 800 (500–1,000) | 1.00 | 0.40 | 1,234 | 3.0 | 9.000 / 8.500 |" in table
-    assert "| peer | graph | 400 (250–500) | 2.00 | 0.20 | 1,234 | 3.0 | 9.000 / 8.500 |" in table
-    assert "| floor | graph | 2,000 (2,000–2,000) | 0.40 | 1.00 |  | 3.0 |  |" in table
+    assert "| peer | graph | 400 (200–500) | 2.00 | 0.16 | 1,234 | 3.0 | 9.000 / 8.500 |" in table
+    assert "| floor | graph | 2,000 (2,000–2,500) | 0.40 | 1.00 |  | 3.0 |  |" in table
     assert settings_tried([peer]) == "- peer: graph 400; XLA failed (no compiler)"
