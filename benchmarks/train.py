@@ -73,30 +73,21 @@ class Setting:
 
 
 def _tensorflow(script: str, python: str = "own", **more: Any) -> dict[str, Setting]:
-    """The settings of an engine on TensorFlow; `more` are values of `jit_compile` by name."""
+    """The settings of an engine on TensorFlow, "in turn" with one operation at a time; `more` are values of
+    `jit_compile` by name."""
+    graph, in_turn = ({"jit_compile": False, "inter_threads": threads} for threads in (2, 1))
     return {
-        "graph, oneDNN": Setting(script, python, {"jit_compile": False}),
-        "graph, Eigen": Setting(script, python, {"jit_compile": False}, onednn=0),
-        "XLA": Setting(script, python, {"jit_compile": True}),
-        **{name: Setting(script, python, {"jit_compile": value}) for name, value in more.items()},
-    }
-
-
-def _devices(script: str) -> dict[str, Setting]:
-    """A MirroredStrategy over as many CPU devices of one thread as there are threads."""
-    options = {"jit_compile": False, "devices": True}
-    return {
-        "a device a thread, oneDNN": Setting(script, "own", options),
-        "a device a thread, Eigen": Setting(script, "own", options, onednn=0),
+        "graph, oneDNN": Setting(script, python, graph),
+        "graph, oneDNN, in turn": Setting(script, python, in_turn),
+        "graph, Eigen, in turn": Setting(script, python, in_turn, onednn=0),
+        "XLA": Setting(script, python, {"jit_compile": True, "inter_threads": 1}),
+        **{name: Setting(script, python, {"jit_compile": value, "inter_threads": 1}) for name, value in more.items()},
     }
 
 
 ENGINES = {
-    OURS: {**_tensorflow("train_tf_transformer.py"), **_devices("train_tf_transformer.py")},
-    "Keras stock layers": {
-        **_tensorflow("train_keras.py", **{'jit_compile="auto"': "auto"}),
-        **_devices("train_keras.py"),
-    },
+    OURS: _tensorflow("train_tf_transformer.py"),
+    "Keras stock layers": _tensorflow("train_keras.py", **{'jit_compile="auto"': "auto"}),
     "OpenNMT-tf": _tensorflow("train_opennmt.py", "opennmt"),
     "torch.nn.Transformer": {
         "eager": Setting("train_torch.py", "peers", {"compile": False}),

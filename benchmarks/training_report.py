@@ -100,6 +100,7 @@ def training_circumstances(figures: dict[str, Any], results: list[TrainingResult
         f"{sizes['num_layers']} layers, d_model {sizes['d_model']}, d_ff {sizes['dff']}, {sizes['num_heads']} heads, "
         f"{sizes['vocab_size']:,} tokens, {sizes['parameters']:,} parameters. A round is {len(batches['shapes'])} "
         f"batches, {batches['tokens']:,} target tokens ({batches['padding']:.1%} of the target positions are padding); "
-        f"medians of {len(results[0].rounds)} turns, also of the ratios. Waiting processes used {waiting:.1%} of a CPU at most. "
+        f"medians of {len(results[0].rounds)} turns, also of the ratios. Waiting processes used "
+        f"{waiting:.1%} of a CPU at most. "
         f"{', '.join(sorted(versions, key=str.lower))}."
     )

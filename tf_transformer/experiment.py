@@ -29,7 +29,7 @@ from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, Pace, SampleTranslations, StopAt
 from tf_transformer.training.data_wait import DataWait
-from tf_transformer.training.distribution import make_strategy, split_cpu
+from tf_transformer.training.distribution import make_strategy, run_operations_in_turn
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
 from tf_transformer.training.optimizer import make_optimizer
@@ -120,7 +120,7 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
     for source in sources[1:]:
         for _ in source:  # one pass, so that a mistake in them is told now and not after hours
             pass
-    split_cpu(recipe.training.cpu_devices)
+    run_operations_in_turn()
     keras.utils.set_random_seed(recipe.seed)
     tokenizers = train_tokenizers(
         train_pairs,

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import keras
-import numpy as np
 import tensorflow as tf
 from training_worker import Batch, Options, Training
 
-from tf_transformer.training import make_strategy, split_cpu
 
-
-def set_up_threads(options: Options) -> tf.distribute.Strategy:
-    """Has an operation use all threads, or, with `devices`, a part of each batch use one."""
-    if options.get("devices"):
-        split_cpu(options["threads"])
-        return make_strategy("mirrored")
+def set_up_threads(options: Options) -> None:
+    """Has an operation use all threads, and `inter_threads` operations run at once."""
     tf.config.threading.set_intra_op_parallelism_threads(options["threads"])
-    tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
-    return make_strategy("single")
+    tf.config.threading.set_inter_op_parallelism_threads(options["inter_threads"])
 
 
 def keras_training(model: keras.Model, batches: list[Batch], checked: Batch) -> Training:
@@ -30,8 +23,7 @@ def keras_training(model: keras.Model, batches: list[Batch], checked: Batch) -> 
         batches: those of a round.
         checked: the rows whose loss is told.
     """
-    replicas = model.distribute_strategy.num_replicas_in_sync
-    dataset, check = _dataset(batches, replicas), _dataset([checked], replicas)
+    dataset, check = _dataset(batches), _dataset([checked])
 
     def train() -> None:
         model.fit(dataset, epochs=1, verbose=0, shuffle=False)
@@ -42,15 +34,14 @@ def keras_training(model: keras.Model, batches: list[Batch], checked: Batch) -> 
     return Training(model.count_params(), train, loss)
 
 
-def _dataset(batches: list[Batch], replicas: int) -> tf.data.Dataset:
-    def fill(ids: np.ndarray) -> np.ndarray:
-        """Adds rows of padding, so that every device gets as many rows as the next."""
-        return np.pad(ids, [(0, -len(ids) % replicas), (0, 0)])
-
+def _dataset(batches: list[Batch]) -> tf.data.Dataset:
     def examples() -> Iterator[tuple]:
-        for batch in (Batch(*map(fill, batch)) for batch in batches):
-            yield (batch.source, batch.target), batch.labels
+        return (((batch.source, batch.target), batch.labels) for batch in batches)
 
     ids = tf.TensorSpec([None, None], tf.int32)
     dataset = tf.data.Dataset.from_generator(examples, output_signature=((ids, ids), ids))
-    return dataset.apply(tf.data.experimental.assert_cardinality(len(batches))).prefetch(2)
+    options = tf.data.Options()
+    # The end of an iterator waits for the tuning's thread, which sleeps ever longer: rounds of 0.7 s took 1.28.
+    options.autotune.enabled = False
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches)))
+    return dataset.with_options(options).prefetch(2)

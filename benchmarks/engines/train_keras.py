@@ -91,7 +91,7 @@ def load(options: Options, batches: list[Batch]) -> Training:
 
     from tf_transformer.training.distribution import sum_over_replicas
 
-    strategy = set_up_threads(options)
+    set_up_threads(options)
     sizes = options["sizes"]
     with np.load(options["weights"]) as file:
         weights = dict(file)
@@ -107,12 +107,11 @@ def load(options: Options, batches: list[Batch]) -> Training:
             real = ops.cast(ops.not_equal(labels, 0), losses.dtype)
             return ops.sum(losses * real) / sum_over_replicas(ops.sum(real))
 
-    with strategy.scope():
-        model = make_model(sizes, weights["positions"])
-        assign_weights(model, weights)
-        model.compile(
-            keras.optimizers.Adam(**ADAM), MaskedCrossEntropy(reduction="sum"), jit_compile=options["jit_compile"]
-        )
+    model = make_model(sizes, weights["positions"])
+    assign_weights(model, weights)
+    model.compile(
+        keras.optimizers.Adam(**ADAM), MaskedCrossEntropy(reduction="sum"), jit_compile=options["jit_compile"]
+    )
     return keras_training(model, batches, checked_rows(batches))
 
 

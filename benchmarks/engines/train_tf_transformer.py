@@ -13,30 +13,29 @@ def load(options: Options, batches: list[Batch]) -> Training:
     from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer
     from tf_transformer.training import TokenCount
 
-    strategy = set_up_threads(options)
+    set_up_threads(options)
     sizes = options["sizes"]
-    with strategy.scope():
-        model = Transformer(
-            num_layers=sizes["num_layers"],
-            d_model=sizes["d_model"],
-            num_heads=sizes["num_heads"],
-            dff=sizes["dff"],
-            input_vocab_size=sizes["vocab_size"],
-            target_vocab_size=sizes["vocab_size"],
-            dropout_rate=DROPOUT,
-            max_length=sizes["max_length"],
-            share_embeddings="all",
-        )
-        model.build(((None, None), (None, None)))
-        with np.load(options["weights"]) as weights:
-            for weight in model.weights:
-                weight.assign(weights[weight.path.split("/", 1)[1]])
-        model.compile(
-            optimizer=keras.optimizers.Adam(**ADAM),
-            loss=SmoothedCrossEntropy(LABEL_SMOOTHING),
-            metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
-            jit_compile=options["jit_compile"],
-        )
+    model = Transformer(
+        num_layers=sizes["num_layers"],
+        d_model=sizes["d_model"],
+        num_heads=sizes["num_heads"],
+        dff=sizes["dff"],
+        input_vocab_size=sizes["vocab_size"],
+        target_vocab_size=sizes["vocab_size"],
+        dropout_rate=DROPOUT,
+        max_length=sizes["max_length"],
+        share_embeddings="all",
+    )
+    model.build(((None, None), (None, None)))
+    with np.load(options["weights"]) as weights:
+        for weight in model.weights:
+            weight.assign(weights[weight.path.split("/", 1)[1]])
+    model.compile(
+        optimizer=keras.optimizers.Adam(**ADAM),
+        loss=SmoothedCrossEntropy(LABEL_SMOOTHING),
+        metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
+        jit_compile=options["jit_compile"],
+    )
     return keras_training(model, batches, checked_rows(batches))
 
 

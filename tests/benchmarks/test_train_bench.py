@@ -110,7 +110,9 @@ def test_the_table_has_medians_of_rounds_and_of_the_ratios_in_a_turn(benchmarks)
 
     peer = result("peer", 2, 5, 2.5)
     peer.tried = {"graph": 400.0, "XLA": "failed (no compiler)"}
-    table = training_table([result("ours", 1, 1.25, 2), peer, result("floor", 0.5, 0.5, 0.4, loss=None)], "ours", "floor")
+    table = training_table(
+        [result("ours", 1, 1.25, 2), peer, result("floor", 0.5, 0.5, 0.4, loss=None)], "ours", "floor"
+    )
     assert "| ours | graph | 800 (500–1,000) | 1.00 | 0.40 | 1,234 | 3.0 | 9.000 / 8.500 |" in table
     assert "| peer | graph | 400 (200–500) | 2.00 | 0.16 | 1,234 | 3.0 | 9.000 / 8.500 |" in table
     assert "| floor | graph | 2,000 (2,000–2,500) | 0.40 | 1.00 |  | 3.0 |  |" in table

@@ -128,7 +128,7 @@ RIGHT = {
     "training.steps training.warmup_steps training.learning_rate training.learning_rate_scale "
     "training.weight_decay training.clip_norm "
     "training.r_drop training.gradient_accumulation training.steps_per_execution training.validate_every "
-    "training.keep_checkpoints training.average_checkpoints training.early_stopping training.cpu_devices "
+    "training.keep_checkpoints training.average_checkpoints training.early_stopping "
     "training.sample_translations "
     "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length",
     "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
@@ -214,7 +214,6 @@ def test_an_int_is_taken_for_a_float_and_becomes_one():
         ("training.steps_per_execution=0", "greater than or equal to 1"),
         ("training.steps_per_execution=3", "it must divide steps, 700"),
         ("training.steps_per_execution=700", "it must divide validate_every, 140"),
-        ("training.cpu_devices=0", "greater than or equal to 1"),
         ("training.average_checkpoints=-1", "greater than or equal to 0"),
         ("training.average_checkpoints=6", "it must be at most keep_checkpoints, 5"),
         ("training.early_stopping=0", "greater than or equal to 1"),
@@ -260,7 +259,6 @@ def test_wrong_value(override, told):
             [*COSINE, "training.warmup_steps=700"],
             "training.warmup_steps is 700; for schedule cosine it must be less than steps, 700",
         ),
-        (["training.cpu_devices=2", "training.distribution=single"], "training.cpu_devices is 2; more than one needs"),
         (["training.keep_checkpoints=2", "training.average_checkpoints=3"], "at most keep_checkpoints, 2"),
         (
             ["data.batch_tokens=640", "training.gradient_accumulation=11"],

@@ -87,7 +87,7 @@ def make_batches(
 
     bounds = bucket_bounds(max_length)
     dataset = tf.data.Dataset.from_generator(epoch, output_signature=CHUNK_SPEC)
-    dataset = dataset.map(examples, num_parallel_calls=tf.data.AUTOTUNE).unbatch()
+    dataset = dataset.map(examples, num_parallel_calls=2).unbatch()
     # A row of a ragged tensor is a tensor, but unbatch still calls it ragged: a map names it rightly.
     dataset = dataset.map(lambda *example: tf.nest.map_structure(tf.identity, example))
     if repeat:
@@ -102,6 +102,9 @@ def make_batches(
         dataset = dataset.map(lambda *batch: tf.nest.map_structure(lambda ids: _fill_rows(ids, row_multiple), batch))
     options = tf.data.Options()
     options.deterministic = True
+    # Nothing here is left to tuning, and its thread sleeps for ever longer times, up to a minute, which the end of an
+    # iterator waits for: a validation of 11 seconds would take 20.
+    options.autotune.enabled = False
     return dataset.with_options(options).prefetch(2)
 
 

@@ -165,7 +165,6 @@ class TrainingSettings(_Settings):
     average_checkpoints: CountOrZero = Field(0, description="last checkpoints that are averaged at the end")
     early_stopping: Count | None = Field(None, description="validations without gain that end training")
     distribution: Literal["mirrored", "single"] = Field("mirrored", description="all devices, or one")
-    cpu_devices: Count = Field(1, description="devices of one thread each the CPU is made into, if there is no GPU")
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
 
     @model_validator(mode="after")
@@ -189,8 +188,6 @@ class TrainingSettings(_Settings):
     def _check_steps(self) -> TrainingSettings:
         if self.jit_compile and self.distribution != "single":
             refuse("jit_compile", "is true, which needs distribution: single; XLA can't be had on several devices")
-        if self.cpu_devices > 1 and self.distribution != "mirrored":
-            refuse("cpu_devices", f"is {self.cpu_devices}; more than one needs distribution: mirrored")
         if self.average_checkpoints > self.keep_checkpoints:
             rule = f"it must be at most keep_checkpoints, {self.keep_checkpoints}"
             refuse("average_checkpoints", f"is {self.average_checkpoints}; {rule}")

@@ -7,7 +7,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "callbacks": ["AveragedWeights", "Checkpoints", "Pace", "SampleTranslations", "StopAt"],
         "data_wait": ["DataWait"],
-        "distribution": ["make_strategy", "split_cpu"],
+        "distribution": ["make_strategy", "run_operations_in_turn"],
         "loss": ["SmoothedCrossEntropy"],
         "progress": ["ProgressBar"],
         "metrics": ["Perplexity", "TokenAccuracy", "TokenCount"],
