@@ -147,7 +147,9 @@ class Benchmark:
         """Finds each engine's best setting: every one has one round, in a process with the machine to itself."""
         results = []
         for engine in self.arguments.engines:
-            settings = [name for name in ENGINES[engine] if self.arguments.settings in (None, name)] or ENGINES[engine]
+            settings = [
+                name for name in ENGINES[engine] if name in (self.arguments.settings or ENGINES[engine])
+            ] or ENGINES[engine]
             tried: dict[str, float | str] = {}
             for name in settings if len(settings) > 1 else ():
                 tried[name] = self._try(engine, name)
@@ -226,7 +228,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a setting of it")
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="ENGINE")
-    parser.add_argument("--settings", help="takes this setting alone where an engine has it, such as XLA")
+    parser.add_argument(
+        "--settings", nargs="+", metavar="SETTING", help="tries these alone where an engine has them, such as XLA"
+    )
     parser.add_argument("--batch-tokens", type=int, help="most positions on a side of a batch")
     parser.add_argument("--batches", type=int, help="how many make a round")
     parser.add_argument("--rounds", type=int, help="timed rounds of each engine")

@@ -33,9 +33,10 @@ def run(tmp_path_factory):
 
 @pytest.fixture
 def empty_run(tmp_path):
-    """A run before its first checkpoint."""
+    """A run without checkpoints."""
     run = RunDirectory.create(tmp_path / "run")
     run.recipe.write_text("name: empty\n")
+    run.end_training()
     return run
 
 

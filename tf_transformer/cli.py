@@ -44,6 +44,7 @@ RUN_DIR_OPTION = typer.Option(
 )
 MODEL_ARGUMENT = typer.Argument(help="A run's folder, or a SavedModel's.", show_default=False)
 BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Sentences translated at once.")
+RESUME_OPTION = typer.Option("--resume", help="auto: go on with a training that was broken off; never: refuse to.")
 JSON_OPTION = typer.Option("--json", help="Print JSON on standard output.")
 BEAM_OPTION = typer.Option(
     "--beam-size", min=1, help="Hypotheses side by side; 1 is greedy search.  [default: the model's]"
@@ -57,16 +58,19 @@ def train(
     recipe: Annotated[Path, RECIPE_ARGUMENT],
     overrides: Annotated[list[str] | None, SET_OPTION] = None,
     run_dir: Annotated[Path | None, RUN_DIR_OPTION] = None,
+    resume: Annotated[str, RESUME_OPTION] = "auto",
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Trains a model from a recipe and scores it."""
+    """Trains a model from a recipe and scores it; broken off, it goes on when the same command is given again."""
     from tf_transformer.recipe import load_recipe
 
+    if resume not in ("auto", "never"):
+        raise UserError(f"--resume is {resume!r}; give auto or never")
     loaded = load_recipe(recipe, overrides or [])
     with _quiet_tensorflow():
         from tf_transformer import experiment
 
-    run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes)
+    run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes, resume == "auto")
     _show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)
     notes.print(f"run: {run.path}")
 

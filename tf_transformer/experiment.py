@@ -34,6 +34,7 @@ from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
 from tf_transformer.training.optimizer import make_optimizer
 from tf_transformer.training.progress import ProgressBar
+from tf_transformer.training.state import TrainingState
 from tf_transformer.translation import translate_texts
 
 if TYPE_CHECKING:
@@ -98,13 +99,16 @@ def compile_model(model: Transformer, recipe: Recipe) -> None:
     )
 
 
-def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None = None) -> RunDirectory:
-    """Trains a model, scores its best checkpoint, and leaves everything in a new run directory.
+def train(
+    recipe: Recipe, run_path: str | os.PathLike, console: Console | None = None, resume: bool = True
+) -> RunDirectory:
+    """Trains a model, scores its best checkpoint, and leaves everything in a run directory.
 
     Args:
         recipe: the experiment.
-        run_path: the folder to make.
+        run_path: the folder to make; or that of the same recipe's training that was broken off, which then goes on.
         console: where progress is told; nowhere unless given.
+        resume: whether a training that was broken off may go on; if not, its folder is refused.
 
     Returns:
         The run directory.
@@ -114,7 +118,12 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
     """
     console = console or Console(quiet=True)
     began = time.perf_counter()
-    RunDirectory(run_path).check_is_free()  # told now, not after the vocabulary is learned
+    run = RunDirectory(run_path)
+    goes_on = resume and run.is_unfinished()
+    if goes_on:
+        _check_same(recipe, run)
+    else:
+        run.check_is_free()  # told now, not after the vocabulary is learned
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
     sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
     for source in sources[1:]:
@@ -122,11 +131,16 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
             pass
     run_operations_in_turn()
     keras.utils.set_random_seed(recipe.seed)
-    tokenizers = train_tokenizers(
-        train_pairs,
-        kind=recipe.tokenizer.kind,
-        vocab_size=recipe.tokenizer.vocab_size,
-        joint=recipe.tokenizer.joint,
+    has_state = goes_on and any(run.training_state.iterdir())
+    tokenizers = (
+        run.load_tokenizers()
+        if has_state
+        else train_tokenizers(
+            train_pairs,
+            kind=recipe.tokenizer.kind,
+            vocab_size=recipe.tokenizer.vocab_size,
+            joint=recipe.tokenizer.joint,
+        )
     )
     strategy = make_strategy(recipe.training.distribution)
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
@@ -135,11 +149,12 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
     with strategy.scope():
         model = make_model(recipe, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
-    run = RunDirectory.create(run_path)
-    save_recipe(recipe, run.recipe)
-    tokenizers.save(run.tokenizer)
+    if not has_state:
+        run = RunDirectory.create(run_path)
+        save_recipe(recipe, run.recipe)
+        tokenizers.save(run.tokenizer)
     console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
-    _fit(
+    before = _fit(
         model,
         recipe,
         run,
@@ -153,10 +168,29 @@ def train(recipe: Recipe, run_path: str | os.PathLike, console: Console | None =
         # A short training, or one that stopped early, has fewer.
         average_checkpoints(run, min(recipe.training.average_checkpoints, len(run.step_checkpoints())))
     split = "test" if recipe.data.test else "validation"
-    seconds = time.perf_counter() - began
+    seconds = before + time.perf_counter() - began
     scores = evaluate(run, sources[-1], lowercase=recipe.evaluation.lowercase)
     run.write_scores({"set": split, **scores, "training_seconds": round(seconds, 1)})
+    run.end_training()
     return run
+
+
+def _check_same(recipe: Recipe, run: RunDirectory) -> None:
+    """Raises a UserError where a run that would go on was begun with another recipe."""
+    if not run.recipe.is_file():  # broken off before it was written
+        return
+    theirs, ours = load_recipe(run.recipe).model_dump(), recipe.model_dump()
+    other = [
+        f"{section}.{key}" if isinstance(value, dict) else section
+        for section, value in ours.items()
+        for key in (value if isinstance(value, dict) else [section])
+        if (theirs[section][key] != value[key] if isinstance(value, dict) else theirs[section] != value)
+    ]
+    if other:
+        raise UserError(
+            f"{run.path}: a training that was broken off lies here, which differs in {', '.join(other)}; give its own "
+            "recipe and settings to go on with it, or another folder with --run-dir"
+        )
 
 
 def _batches(
@@ -195,7 +229,8 @@ def _fit(
     batches: tuple[tf.data.Dataset, tf.data.Dataset],
     samples: Sequence[tuple[str, str]],
     console: Console,
-) -> None:
+) -> float:
+    """Trains the model, from where the run's training was broken off; returns the seconds spent on it before."""
     training = recipe.training
     checkpoints = Checkpoints(run.checkpoints, keep=training.keep_checkpoints)
     progress = ProgressBar(training.steps, console)
@@ -214,12 +249,23 @@ def _fit(
 
         # In a folder of its own: of several files in one, TensorBoard goes on reading only the newest.
         callbacks.append(SampleTranslations(translate, samples, run.logs / "translations"))
+    early_stopping = None
     if training.early_stopping:
-        callbacks.append(keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping))
+        early_stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping)
+        callbacks.append(early_stopping)
+    state = TrainingState(run.training_state, checkpoints, *average, early_stopping=early_stopping)
+    callbacks.append(state)
+    for path in state.restore(model):
+        console.print(f"{path}: damaged, passed over", highlight=False)
+    if state.step:
+        console.print(f"going on from step {state.step:,}", highlight=False)
+    if state.ended:
+        return state.seconds
     try:
         # Keras's epoch is here the time from one validation to the next; the data knows its own epochs.
         model.fit(
-            wait.watch(train_batches),
+            wait.watch(train_batches.skip(state.step)),
+            initial_epoch=state.epoch,
             epochs=math.ceil(training.steps / training.validate_every),
             steps_per_epoch=training.validate_every,
             validation_data=validation_batches,
@@ -234,6 +280,7 @@ def _fit(
         raise
     finally:
         progress.stop()
+    return state.seconds
 
 
 def evaluate(

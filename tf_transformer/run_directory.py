@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 class RunDirectory:
     """The folder that one training fills.
 
-    It holds `recipe.yaml` (resolved), `tokenizer/`, `checkpoints/`, `logs/` (for TensorBoard) and `scores.json`.
+    It holds `recipe.yaml` (resolved), `tokenizer/`, `checkpoints/`, `logs/` (for TensorBoard) and `scores.json`; until
+    the training has ended also `training_state/`, from which it can go on.
 
     Args:
         path: the folder.
@@ -29,6 +31,7 @@ class RunDirectory:
         self.tokenizer = self.path / "tokenizer"
         self.checkpoints = self.path / "checkpoints"
         self.average = self.checkpoints / "average.keras"
+        self.training_state = self.path / "training_state"
         self.logs = self.path / "logs"
         self.scores = self.path / "scores.json"
 
@@ -47,20 +50,33 @@ class RunDirectory:
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):
             raise UserError(f"{self.path}: can't be made, {nearest} is no folder to write to; choose another folder")
 
+    def is_unfinished(self) -> bool:
+        """Whether a training lies here that was broken off."""
+        return os.path.isdir(self.training_state)  # unlike pathlib's, it takes a name that is too long for a no
+
     @classmethod
     def create(cls, path: str | os.PathLike) -> RunDirectory:
-        """Makes a new run's folder.
+        """Makes a run's folder; one whose training was broken off may be there.
 
         Raises:
-            UserError: something lies there already, or the folder can't be made.
+            UserError: something else lies there, or the folder can't be made.
         """
         run = cls(path)
-        run.check_is_free()
+        if not run.is_unfinished():
+            run.check_is_free()
         try:
-            run.checkpoints.mkdir(parents=True, exist_ok=True)
+            # First, as it tells a folder that a training has begun to fill from any other.
+            run.training_state.mkdir(parents=True, exist_ok=True)
+            run.checkpoints.mkdir(exist_ok=True)
         except OSError as error:
             raise UserError(f"{run.path}: the run's folder can't be made: {error.strerror}") from None
         return run
+
+    def end_training(self) -> None:
+        """Removes what only a training that goes on would need."""
+        # Renamed at once: half of it must not look like a training that was broken off.
+        ended = self.training_state.rename(self.path / ".training_state-ended")
+        shutil.rmtree(ended)
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> RunDirectory:

@@ -189,6 +189,13 @@ def test_an_epoch_broken_off_leaves_the_next_as_it_is():
     assert second_epoch(1) == second_epoch(50)
 
 
+def test_endless_epochs_begin_anew_in_each_iterator_so_that_a_place_is_found_again():
+    options = {"batch_tokens": 200, "max_length": 30, "shuffle_buffer": 100, "seed": 1, "repeat": True}
+    batches = make_batches(numbered(400), CHARACTERS, **options)
+    first = [labels.numpy().tolist() for _, labels in batches.take(150)]  # some three epochs
+    assert [labels.numpy().tolist() for _, labels in batches.skip(90).take(60)] == first[90:]
+
+
 def test_unshuffled_order_is_the_sources_within_a_bucket():
     pairs = [(chr(97 + n), chr(65 + n)) for n in range(20)]
     assert seen(make_batches(pairs, CHARACTERS, batch_tokens=8, max_length=4)) == pairs

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.data.filters import CHUNK_SPEC, KEPT, check_limits, chunks, encode, verdicts
+from tf_transformer.data.filters import CHUNK_SPEC, KEPT, any_kept, check_limits, chunks, encode, verdicts
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
@@ -76,22 +76,26 @@ def make_batches(
     def length(inputs, labels):
         return tf.maximum(tf.size(inputs[0]), tf.size(labels))
 
-    epochs = itertools.count()
-
-    def epoch():
-        number = next(epochs)
+    def epoch(number):
         if shuffle_buffer is None:
             return chunks(pairs)
         rng = random.Random(None if seed is None else f"{seed}, epoch {number}")
         return chunks(shuffled(pairs, shuffle_buffer, rng))
 
+    def numbers():
+        if not repeat:
+            return [next(epochs)]
+        # Every iterator begins with the first one, so that a place among the batches can be found again.
+        return itertools.count() if any_kept(pairs, tokenizers, max_length, max_ratio) else []
+
+    epochs = itertools.count()
     bounds = bucket_bounds(max_length)
-    dataset = tf.data.Dataset.from_generator(epoch, output_signature=CHUNK_SPEC)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: itertools.chain.from_iterable(map(epoch, numbers())), output_signature=CHUNK_SPEC
+    )
     dataset = dataset.map(examples, num_parallel_calls=2).unbatch()
     # A row of a ragged tensor is a tensor, but unbatch still calls it ragged: a map names it rightly.
     dataset = dataset.map(lambda *example: tf.nest.map_structure(tf.identity, example))
-    if repeat:
-        dataset = dataset.repeat()
     dataset = dataset.bucket_by_sequence_length(
         length,
         bucket_boundaries=[bound + 1 for bound in bounds[:-1]],  # TensorFlow's boundaries are exclusive

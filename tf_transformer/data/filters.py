@@ -106,6 +106,15 @@ def count_pairs(
     )
 
 
+def any_kept(pairs: Iterable[tuple[str, str]], tokenizers, max_length: int, max_ratio: float | None) -> bool:
+    """Whether there is a pair that the limits let pass; looks no further than the first."""
+    for sources, targets in chunks(pairs):
+        lengths = (side.row_lengths() + 1 for side in encode(tokenizers, sources, targets))
+        if tf.reduce_any(verdicts(*lengths, max_length, max_ratio) == KEPT):
+            return True
+    return False
+
+
 def check_limits(max_length: int, max_ratio: float | None) -> None:
     """Raises UserError where no pair at all could pass."""
     if max_length < 2:

@@ -76,10 +76,14 @@ class AveragedWeights(keras.callbacks.Callback):
             self._in_training = self.model.get_weights()
             self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
 
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+    def hide_average(self) -> None:
+        """Puts the weights in training back into the model, if they aren't there."""
         if self._in_training is not None:
             self.model.set_weights(self._in_training)
             self._in_training = None
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.hide_average()
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         self.show_average()
@@ -116,13 +120,26 @@ class Checkpoints(keras.callbacks.Callback):
 
     def save(self) -> Path:
         """Saves the model as it is now."""
-        path = self.directory / f"step-{steps_taken(self.model):08d}.keras"
+        path = self.directory / _name(steps_taken(self.model))
         partial = self.directory / f".partial-{path.name}"
         self.model.save(partial)
         partial.replace(path)
-        for old in sorted(self.directory.glob("step-*.keras"))[: -self.keep]:
+        for old in self._saved()[: -self.keep]:
             old.unlink()
         return path
+
+    def forget_after(self, step: int) -> None:
+        """Removes the checkpoints of later steps."""
+        for file in self._saved():
+            if file.name > _name(step):
+                file.unlink()
+
+    def _saved(self) -> list[Path]:
+        return sorted(self.directory.glob("step-*.keras"))
+
+
+def _name(step: int) -> str:
+    return f"step-{step:08d}.keras"
 
 
 class SampleTranslations(keras.callbacks.Callback):

@@ -108,8 +108,37 @@ class TransformerAdam(keras.optimizers.Adam):
             grads = _clip(grads, self.clip_norm)
         super().apply(grads, trainable_variables)
 
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates one variable; float, all of one shape."""
+        if keras.backend.backend() != "tensorflow" or self.amsgrad:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        import tensorflow as tf
+
+        # Keras's ten operations read and write the large matrices again and again; TensorFlow has them as one.
+        index = self._get_variable_index(variable)
+        dtype = variable.dtype
+        step = ops.cast(self.iterations + 1, dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=_handle(variable),
+            m=_handle(self._momentums[index]),
+            v=_handle(self._velocities[index]),
+            beta1_power=ops.power(ops.cast(self.beta_1, dtype), step),
+            beta2_power=ops.power(ops.cast(self.beta_2, dtype), step),
+            lr=ops.cast(learning_rate, dtype),
+            beta1=ops.cast(self.beta_1, dtype),
+            beta2=ops.cast(self.beta_2, dtype),
+            epsilon=ops.cast(self.epsilon, dtype),
+            grad=tf.cast(tf.convert_to_tensor(gradient), dtype),
+        )
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "clip_norm": self.clip_norm}
+
+
+def _handle(variable: Any) -> Any:
+    """What TensorFlow's operations know a variable by, Keras's or TensorFlow's own."""
+    return (variable.value if isinstance(variable, keras.Variable) else variable).handle
 
 
 def _clip(grads: list[Any], clip_norm: float) -> list[Any]:

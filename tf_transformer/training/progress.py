@@ -38,7 +38,9 @@ class ProgressBar(keras.callbacks.Callback):
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self.task = self.progress.add_task("training", total=self.steps, loss=float("nan"))
+        self.task = self.progress.add_task(
+            "training", total=self.steps, completed=steps_taken(self.model), loss=float("nan")
+        )
         self.progress.start()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:

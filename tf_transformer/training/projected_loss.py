@@ -17,7 +17,7 @@ from tf_transformer.layers.gradient import custom_gradient
 from tf_transformer.layers.masks import token_weights
 
 # Logits in a chunk: enough rows for the matrix products to run at full speed, few enough to stay near the caches.
-CHUNK_LOGITS = 2**22
+CHUNK_LOGITS = 2**24
 
 
 class TokenSums(NamedTuple):
