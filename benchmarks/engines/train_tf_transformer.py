@@ -6,11 +6,10 @@ from training_worker import ADAM, DROPOUT, LABEL_SMOOTHING, Batch, Options, Trai
 
 
 def load(options: Options, batches: list[Batch]) -> Training:
-    import keras
     import numpy as np
     from keras_rounds import keras_training, set_up_threads
 
-    from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer
+    from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, TransformerAdam
     from tf_transformer.training import TokenCount
 
     set_up_threads(options)
@@ -31,7 +30,7 @@ def load(options: Options, batches: list[Batch]) -> Training:
         for weight in model.weights:
             weight.assign(weights[weight.path.split("/", 1)[1]])
     model.compile(
-        optimizer=keras.optimizers.Adam(**ADAM),
+        optimizer=TransformerAdam(**ADAM),
         loss=SmoothedCrossEntropy(LABEL_SMOOTHING),
         metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
         jit_compile=options["jit_compile"],
