@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -143,57 +144,55 @@ class Benchmark:
             },
         }
 
-    def choose(self) -> list[TrainingResult]:
-        """Finds each engine's best setting: every one has one round, in a process with the machine to itself."""
-        results = []
-        for engine in self.arguments.engines:
-            settings = [
-                name for name in ENGINES[engine] if name in (self.arguments.settings or ENGINES[engine])
-            ] or ENGINES[engine]
-            tried: dict[str, float | str] = {}
-            for name in settings if len(settings) > 1 else ():
-                tried[name] = self._try(engine, name)
-                _tell(f"trying {engine}, {name}: {tried[name]}")
-            rates = {name: rate for name, rate in tried.items() if not isinstance(rate, str)}
-            if tried and not rates:
-                raise SystemExit(f"{engine}: no setting of it works: {tried}")
-            best = max(rates, key=rates.get) if rates else next(iter(settings))
-            results.append(TrainingResult(engine, best, self.tokens, tried=tried))
-        return results
+    def measure(self) -> list[TrainingResult]:
+        """Times every setting of every engine: each a round, then each one more, and so on; never do two work at once.
 
-    def _try(self, engine: str, setting: str) -> float | str:
-        try:
-            with ExitStack() as stack:
-                process = self._start(engine, setting, stack)
-                process.ask("warm-up")
-                return self.tokens / process.ask("round")["seconds"]
-        except EngineFailed as failure:
-            return f"failed ({str(failure).splitlines()[-1]})"
-
-    def measure(self, results: list[TrainingResult]) -> None:
-        """Times the engines: each a round, then each one more, and so on; never do two work at once."""
+        Returns:
+            Each engine's fastest setting, which knows the others' rates.
+        """
+        results: list[TrainingResult] = []
+        failures: dict[str, dict[str, str]] = {engine: {} for engine in self.arguments.engines}
         with ExitStack() as stack:
-            processes = {result.engine: self._start(result.engine, result.setting, stack) for result in results}
-            for result in results:
-                hello = processes[result.engine].hello
-                result.parameters, result.first_loss, result.versions = (
-                    hello[name] for name in ("parameters", "loss", "versions")
-                )
-                result.warm_up_seconds = processes[result.engine].ask("warm-up")["seconds"]
-                _tell(f"warm-up, {result.engine}, {result.setting}: {result.warm_up_seconds:.2f} s")
-            for turn, result in self._turns(results):
-                waiting = [process for engine, process in processes.items() if engine != result.engine]
+            processes: dict[int, EngineProcess] = {}
+            for engine, setting in self._settings():
+                try:
+                    process = self._start(engine, setting, stack)
+                    seconds = process.ask("warm-up")["seconds"]
+                except EngineFailed as failure:
+                    failures[engine][setting] = f"failed ({str(failure).splitlines()[-1]})"
+                    _tell(f"{engine}, {setting}: {failures[engine][setting]}")
+                    continue
+                figures = {name: process.hello[name] for name in ("parameters", "versions")}
+                result = TrainingResult(engine, setting, self.tokens, warm_up_seconds=seconds, **figures)
+                result.first_loss = process.hello["loss"]
+                processes[id(result)] = process
+                results.append(result)
+                _tell(f"warm-up, {engine}, {setting}: {seconds:.2f} s")
+            for turn, result in ((turn, result) for turn in range(self.arguments.rounds) for result in results):
+                waiting = [process for number, process in processes.items() if number != id(result)]
                 before = sum(process.cpu_seconds() for process in waiting)
-                answer = processes[result.engine].ask("round")
+                answer = processes[id(result)].ask("round")
                 used = sum(process.cpu_seconds() for process in waiting) - before
                 result.rounds.append({**answer, "waiting_share": used / answer["seconds"]})
-                _tell(f"round {turn + 1}, {result.engine}: {self.tokens / answer['seconds']:,.0f} tokens/s")
+                rate = self.tokens / answer["seconds"]
+                _tell(f"round {turn + 1}, {result.engine}, {result.setting}: {rate:,.0f} tokens/s")
         for result in results:
             if result.first_loss is not None and not result.rounds[-1]["loss"] < result.first_loss:
                 raise SystemExit(f"{result.engine}: the loss has not fallen: {result.first_loss} {result.rounds}")
+        return [self._fastest(engine, results, failures[engine]) for engine in self.arguments.engines]
 
-    def _turns(self, results: list[TrainingResult]) -> Iterator[tuple[int, TrainingResult]]:
-        return ((turn, result) for turn in range(self.arguments.rounds) for result in results)
+    def _settings(self) -> Iterator[tuple[str, str]]:
+        for engine in self.arguments.engines:
+            chosen = [name for name in ENGINES[engine] if name in (self.arguments.settings or ENGINES[engine])]
+            yield from ((engine, setting) for setting in chosen or ENGINES[engine])
+
+    def _fastest(self, engine: str, results: list[TrainingResult], failures: dict[str, str]) -> TrainingResult:
+        settings = [result for result in results if result.engine == engine]
+        if not settings:
+            raise SystemExit(f"{engine}: no setting of it works: {failures}")
+        best = max(settings, key=lambda result: median(result.rates))
+        best.tried = {result.setting: median(result.rates) for result in settings} | failures
+        return best
 
     def _start(self, engine: str, name: str, stack: ExitStack) -> EngineProcess:
         """Starts an engine, and makes sure that it has the same model as all."""
@@ -229,7 +228,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="ENGINE")
     parser.add_argument(
-        "--settings", nargs="+", metavar="SETTING", help="tries these alone where an engine has them, such as XLA"
+        "--settings", nargs="+", metavar="SETTING", help="takes these alone where an engine has them, such as XLA"
     )
     parser.add_argument("--batch-tokens", type=int, help="most positions on a side of a batch")
     parser.add_argument("--batches", type=int, help="how many make a round")
@@ -261,8 +260,7 @@ def main() -> None:
             benchmark = Benchmark(arguments, folder)
         except UserError as error:
             raise SystemExit(str(error)) from None
-        results = benchmark.choose()
-        benchmark.measure(results)
+        results = benchmark.measure()
         figures = benchmark.figures()
     parts = training_table(results, OURS, FLOOR), settings_tried(results), training_circumstances(figures, results)
     print("\n" + "\n\n".join(part for part in parts if part))

@@ -20,7 +20,7 @@ class TrainingResult:
         warm_up_seconds: the first round, which is not counted: tracing and compiling fall into it.
         rounds: each with "seconds", "cpu_seconds" of the process, "peak_mib", "loss" afterwards, and "waiting_share",
             the CPU time that the waiting processes used meanwhile, as a share of the round's.
-        tried: the engine's settings, each with its target tokens a second in a round of its own, or why it has none.
+        tried: the engine's settings, each with the median of its target tokens a second, or why it has none.
         versions: of the engine's packages.
     """
 
@@ -78,7 +78,7 @@ def training_table(results: list[TrainingResult], ours: str, floor: str) -> str:
 
 
 def settings_tried(results: list[TrainingResult]) -> str:
-    """What each engine's settings gave in a round of their own, a line an engine."""
+    """What each engine's settings gave, a line an engine."""
 
     def shown(rate: float | str) -> str:
         return rate if isinstance(rate, str) else f"{rate:,.0f}"
@@ -86,7 +86,7 @@ def settings_tried(results: list[TrainingResult]) -> str:
     return "\n".join(
         f"- {result.engine}: {'; '.join(f'{name} {shown(rate)}' for name, rate in result.tried.items())}"
         for result in results
-        if result.tried
+        if len(result.tried) > 1
     )
 
 

@@ -67,6 +67,8 @@ def train(
     if resume not in ("auto", "never"):
         raise UserError(f"--resume is {resume!r}; give auto or never")
     loaded = load_recipe(recipe, overrides or [])
+    if loaded.training.jit_compile:
+        _keep_what_xla_compiles()
     with _quiet_tensorflow():
         from tf_transformer import experiment
 
@@ -288,6 +290,16 @@ def main() -> None:
             raise
         print(f"tf-transformer: {wrapped[1]}", file=sys.stderr)
         sys.exit(USER_MISTAKE)
+
+
+def _keep_what_xla_compiles() -> None:
+    """Has XLA write what it compiles to the user's cache, and read it there the next time; before TensorFlow starts."""
+    cache = os.path.expanduser(os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tf_transformer", "xla"))
+    try:
+        os.makedirs(cache, exist_ok=True)
+    except OSError:  # slower, and no mistake
+        return
+    os.environ.setdefault("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory={cache}")
 
 
 @contextmanager

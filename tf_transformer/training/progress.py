@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import keras
@@ -42,8 +43,13 @@ class ProgressBar(keras.callbacks.Callback):
             "training", total=self.steps, completed=steps_taken(self.model), loss=float("nan")
         )
         self.progress.start()
+        self._began: float | None = time.perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if self._began is not None:
+            seconds, self._began = time.perf_counter() - self._began, None
+            done = "traced and compiled" if self.model.jit_compile else "traced"
+            self.console.print(f"first step: {seconds:.1f} s, in which the model was {done}", highlight=False)
         if self.console.is_terminal:
             self.progress.update(self.task, advance=1, loss=float(logs["loss"]))
 
