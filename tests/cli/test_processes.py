@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -86,3 +87,18 @@ def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
     outcome = command("translate", tmp_path / "run", "--beam-size", 1, stdin=b"A man sees a house.\n\n")
     assert outcome.status == 0
     assert len(outcome.lines) == 2
+
+
+def test_what_xla_compiles_is_kept(tmp_path):
+    program = """
+from tf_transformer.cli import _keep_what_xla_compiles
+_keep_what_xla_compiles()
+import tensorflow as tf
+print(tf.function(lambda x: tf.sin(x) + 1.0, jit_compile=True)(tf.zeros(3)).numpy().tolist())
+"""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop("TF_XLA_FLAGS", None)
+    command = [sys.executable, "-c", program]
+    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert outcome.stdout == "[1.0, 1.0, 1.0]\n", outcome.stderr
+    assert [path.suffix for path in (tmp_path / "tf_transformer" / "xla").iterdir()] == [".pb"]
