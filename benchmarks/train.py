@@ -74,15 +74,12 @@ class Setting:
 
 
 def _tensorflow(script: str, python: str = "own", **more: Any) -> dict[str, Setting]:
-    """The settings of an engine on TensorFlow, "in turn" with one operation at a time; `more` are values of
-    `jit_compile` by name."""
-    graph, in_turn = ({"jit_compile": False, "inter_threads": threads} for threads in (2, 1))
+    """The settings of an engine on TensorFlow; `more` are values of `jit_compile` by name."""
     return {
-        "graph, oneDNN": Setting(script, python, graph),
-        "graph, oneDNN, in turn": Setting(script, python, in_turn),
-        "graph, Eigen, in turn": Setting(script, python, in_turn, onednn=0),
-        "XLA": Setting(script, python, {"jit_compile": True, "inter_threads": 1}),
-        **{name: Setting(script, python, {"jit_compile": value, "inter_threads": 1}) for name, value in more.items()},
+        "graph, oneDNN": Setting(script, python, {"jit_compile": False}),
+        "graph, Eigen": Setting(script, python, {"jit_compile": False}, onednn=0),
+        "XLA": Setting(script, python, {"jit_compile": True}),
+        **{name: Setting(script, python, {"jit_compile": value}) for name, value in more.items()},
     }
 
 

@@ -29,7 +29,7 @@ from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, Pace, SampleTranslations, StopAt
 from tf_transformer.training.data_wait import DataWait
-from tf_transformer.training.distribution import make_strategy, run_operations_in_turn
+from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
 from tf_transformer.training.optimizer import make_optimizer
@@ -129,7 +129,6 @@ def train(
     for source in sources[1:]:
         for _ in source:  # one pass, so that a mistake in them is told now and not after hours
             pass
-    run_operations_in_turn()
     keras.utils.set_random_seed(recipe.seed)
     has_state = goes_on and any(run.training_state.iterdir())
     tokenizers = (

@@ -10,9 +10,9 @@ from training_worker import Batch, Options, Training
 
 
 def set_up_threads(options: Options) -> None:
-    """Has an operation use all threads, and `inter_threads` operations run at once."""
+    """Has an operation use all threads, and as many operations run at once."""
     tf.config.threading.set_intra_op_parallelism_threads(options["threads"])
-    tf.config.threading.set_inter_op_parallelism_threads(options["inter_threads"])
+    tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
 
 
 def keras_training(model: keras.Model, batches: list[Batch], checked: Batch) -> Training:

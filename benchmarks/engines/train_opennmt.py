@@ -13,7 +13,7 @@ def load(options: Options, batches: list[Batch]) -> Training:
     from opennmt_model import assign_weights, make_model
 
     tf.config.threading.set_intra_op_parallelism_threads(options["threads"])
-    tf.config.threading.set_inter_op_parallelism_threads(options["inter_threads"])
+    tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
     sizes = options["sizes"]
     # Dropout where the others have it: OpenNMT-tf's own is on the attention and inside the feed-forward as well.
     model = make_model(sizes, dropout=DROPOUT, attention_dropout=0.0, ffn_dropout=0.0)

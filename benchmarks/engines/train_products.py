@@ -56,7 +56,7 @@ def _tensorflow(threads: int) -> tuple[Multiply, Callable]:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
     return tf.matmul, tf.constant
 
 

@@ -7,7 +7,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "callbacks": ["AveragedWeights", "Checkpoints", "Pace", "SampleTranslations", "StopAt"],
         "data_wait": ["DataWait"],
-        "distribution": ["make_strategy", "run_operations_in_turn"],
+        "distribution": ["make_strategy"],
         "loss": ["SmoothedCrossEntropy"],
         "progress": ["ProgressBar"],
         "metrics": ["Perplexity", "TokenAccuracy", "TokenCount"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -36,28 +35,6 @@ def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
     if distribution == "mirrored":
         return _mirrored_strategy()
     raise UserError(f"distribution must be mirrored or single, got {distribution!r}")
-
-
-def run_operations_in_turn() -> None:
-    """Has a CPU begin an operation when the one before is done, with all its cores.
-
-    A training step is a chain of operations that use every core; two at once only take the cores from each other: on
-    two cores a step of Transformer-Tiny took 0.68 s in turn and 0.89 s as TensorFlow does it otherwise. Nothing is
-    changed where there is a GPU, where the CPU was made into several devices, which wait for each other, or where
-    TensorFlow has begun to run.
-
-    Example:
-        >>> from tf_transformer.training import run_operations_in_turn
-        >>> run_operations_in_turn()
-    """
-    import tensorflow as tf
-
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    if tf.config.list_physical_devices("GPU") or len(tf.config.get_logical_device_configuration(cpu) or [cpu]) > 1:
-        return
-    # Raised by a TensorFlow that has begun: slower, and no mistake.
-    with contextlib.suppress(RuntimeError):
-        tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 # Made once a process: the collective operations of a second MirroredStrategy would take the keys of the first one's
