@@ -48,9 +48,9 @@ class Size:
 
 SIZES = {
     # Multi30k's Transformer-Tiny.
-    "tiny": Size({"num_layers": 4, "d_model": 128, "num_heads": 4, "dff": 256, "vocab_size": 10_000}, 4096, 8, 5),
+    "tiny": Size({"num_layers": 4, "d_model": 128, "num_heads": 4, "dff": 256, "vocab_size": 10_000}, 4096, 3, 9),
     # The paper's.
-    "base": Size({"num_layers": 6, "d_model": 512, "num_heads": 8, "dff": 2048, "vocab_size": 37_000}, 2048, 2, 3),
+    "base": Size({"num_layers": 6, "d_model": 512, "num_heads": 8, "dff": 2048, "vocab_size": 37_000}, 2048, 2, 5),
     # To see that the benchmark works.
     "toy": Size({"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32, "vocab_size": 1000}, 256, 3, 2),
 }
