@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.cli.command import COMMAND
+from tests.cli.command import COMMAND, contents
 from tests.test_experiment import figures
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer.run_directory import RunDirectory
@@ -89,35 +89,33 @@ def assert_same(run: RunDirectory, other: RunDirectory) -> None:
             assert dict(ours[tag]) == dict(theirs[tag])
 
 
-def test_killed_twice_it_ends_as_if_it_had_not_been(folder, whole):
-    run = killed_after(folder, "killed", 1)
-    killed_after(folder, "killed", 3)
-    told = ends(start(folder, "--run-dir", str(run.path)))
-    assert "going on from step " in told
-    assert_same(run, whole)
-    assert not run.is_unfinished()
-    assert "holds another run" in ends(start(folder, "--run-dir", str(run.path)), status=2)
+@pytest.fixture(scope="module")
+def killed(folder):
+    """A run that was killed twice."""
+    killed_after(folder, "killed", 1)
+    return killed_after(folder, "killed", 3)
 
 
-def test_a_damaged_state_is_told_and_the_one_before_taken(folder, whole):
-    run = killed_after(folder, "damaged", 2)
-    newest = sorted(run.training_state.glob("step-*"))[-1]
+def test_a_training_that_was_broken_off_is_left_alone_by_others(folder, killed):
+    before = contents(killed.path)
+    assert "holds another run" in ends(start(folder, "--run-dir", str(killed.path), "--resume", "never"), status=2)
+    told = ends(start(folder, "--run-dir", str(killed.path), model__dff=32, seed=3), status=2)
+    assert "differs in seed, model.dff" in " ".join(told.split())
+    assert contents(killed.path) == before
+
+
+def test_killed_twice_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(folder, whole, killed):
+    newest = sorted(killed.training_state.glob("step-*"))[-1]
     values = next(newest.glob("*.data-*"))
     content = bytearray(values.read_bytes())
     content[len(content) // 2] ^= 1
     values.write_bytes(content)
-    told = ends(start(folder, "--run-dir", str(run.path)))
+    told = ends(start(folder, "--run-dir", str(killed.path)))
     assert f"{newest}: damaged, passed over" in told.replace("\n", "")
-    assert_same(run, whole)
-
-
-def test_a_training_that_was_broken_off_is_left_alone_by_others(folder):
-    run = killed_after(folder, "other", 1)
-    before = sorted(run.path.rglob("*"))
-    assert "holds another run" in ends(start(folder, "--run-dir", str(run.path), "--resume", "never"), status=2)
-    told = ends(start(folder, "--run-dir", str(run.path), model__dff=32, seed=3), status=2)
-    assert "differs in seed, model.dff" in " ".join(told.split())
-    assert sorted(run.path.rglob("*")) == before
+    assert f"going on from step {int(newest.name.split('-')[1]) - 8}" in told
+    assert_same(killed, whole)
+    assert not killed.is_unfinished()
+    assert "holds another run" in ends(start(folder, "--run-dir", str(killed.path)), status=2)
 
 
 def test_figures_are_finite(whole):
