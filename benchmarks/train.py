@@ -147,10 +147,9 @@ class Benchmark:
         Returns:
             Each engine's fastest setting, which knows the others' rates.
         """
-        results: list[TrainingResult] = []
         failures: dict[str, dict[str, str]] = {engine: {} for engine in self.arguments.engines}
+        running: list[tuple[EngineProcess, TrainingResult]] = []
         with ExitStack() as stack:
-            processes: dict[int, EngineProcess] = {}
             for engine, setting in self._settings():
                 try:
                     process = self._start(engine, setting, stack)
@@ -159,20 +158,22 @@ class Benchmark:
                     failures[engine][setting] = f"failed ({str(failure).splitlines()[-1]})"
                     _tell(f"{engine}, {setting}: {failures[engine][setting]}")
                     continue
-                figures = {name: process.hello[name] for name in ("parameters", "versions")}
-                result = TrainingResult(engine, setting, self.tokens, warm_up_seconds=seconds, **figures)
-                result.first_loss = process.hello["loss"]
-                processes[id(result)] = process
-                results.append(result)
+                parameters, loss, versions = (process.hello[name] for name in ("parameters", "loss", "versions"))
+                result = TrainingResult(
+                    engine, setting, self.tokens, parameters, loss, warm_up_seconds=seconds, versions=versions
+                )
+                running.append((process, result))
                 _tell(f"warm-up, {engine}, {setting}: {seconds:.2f} s")
-            for turn, result in ((turn, result) for turn in range(self.arguments.rounds) for result in results):
-                waiting = [process for number, process in processes.items() if number != id(result)]
-                before = sum(process.cpu_seconds() for process in waiting)
-                answer = processes[id(result)].ask("round")
-                used = sum(process.cpu_seconds() for process in waiting) - before
-                result.rounds.append({**answer, "waiting_share": used / answer["seconds"]})
-                rate = self.tokens / answer["seconds"]
-                _tell(f"round {turn + 1}, {result.engine}, {result.setting}: {rate:,.0f} tokens/s")
+            for turn in range(self.arguments.rounds):
+                for process, result in running:
+                    waiting = [other for other, _ in running if other is not process]
+                    before = sum(other.cpu_seconds() for other in waiting)
+                    answer = process.ask("round")
+                    used = sum(other.cpu_seconds() for other in waiting) - before
+                    result.rounds.append({**answer, "waiting_share": used / answer["seconds"]})
+                    rate = self.tokens / answer["seconds"]
+                    _tell(f"round {turn + 1}, {result.engine}, {result.setting}: {rate:,.0f} tokens/s")
+        results = [result for _, result in running]
         for result in results:
             if result.first_loss is not None and not result.rounds[-1]["loss"] < result.first_loss:
                 raise SystemExit(f"{result.engine}: the loss has not fallen: {result.first_loss} {result.rounds}")
@@ -180,7 +181,7 @@ class Benchmark:
 
     def _settings(self) -> Iterator[tuple[str, str]]:
         for engine in self.arguments.engines:
-            chosen = [name for name in ENGINES[engine] if name in (self.arguments.settings or ENGINES[engine])]
+            chosen = [name for name in ENGINES[engine] if name in (self.arguments.settings or ())]
             yield from ((engine, setting) for setting in chosen or ENGINES[engine])
 
     def _fastest(self, engine: str, results: list[TrainingResult], failures: dict[str, str]) -> TrainingResult:

@@ -14,6 +14,8 @@ from tests.cli.command import COMMAND, contents
 from tests.test_experiment import figures
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer.run_directory import RunDirectory
+from tf_transformer.training.callbacks import Checkpoints
+from tf_transformer.training.state import TrainingState
 
 # All that a training remembers beside weights and optimizer: dropout's seeds, an average of the weights, the best
 # perplexity, validations without improvement. The order of the pairs changes with each epoch of two batches.
@@ -122,3 +124,29 @@ def test_figures_are_finite(whole):
     """What the others compare is no row of NaN."""
     losses = figures(whole.logs / "train")["epoch_loss"]
     assert len(losses) == 6 and all(math.isfinite(value) for _, value in losses)
+
+
+def small_model() -> keras.Model:
+    model = keras.Sequential([keras.Input([3]), keras.layers.Dense(4), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+def test_from_a_damaged_state_a_model_gets_nothing(tmp_path, place):
+    """Not even the values that stand before the damage."""
+    (tmp_path / "checkpoints").mkdir()
+    state, saved = TrainingState(tmp_path / "state", Checkpoints(tmp_path / "checkpoints", 1)), small_model()
+    state.set_model(saved)
+    state.on_epoch_end(0)
+    (path,) = state.saved()
+    values = next(path.glob("*.data-*"))
+    content = bytearray(values.read_bytes())
+    content[int(len(content) * place)] ^= 1
+    values.write_bytes(content)
+    model = small_model()
+    before = model.get_weights()
+    assert state.restore(model) == [path]
+    assert all(np.array_equal(*values) for values in zip(before, model.get_weights(), strict=True))
+    assert not path.exists()

@@ -178,18 +178,24 @@ def _check_same(recipe: Recipe, run: RunDirectory) -> None:
     """Raises a UserError where a run that would go on was begun with another recipe."""
     if not run.recipe.is_file():  # broken off before it was written
         return
-    theirs, ours = load_recipe(run.recipe).model_dump(), recipe.model_dump()
-    other = [
-        f"{section}.{key}" if isinstance(value, dict) else section
-        for section, value in ours.items()
-        for key in (value if isinstance(value, dict) else [section])
-        if (theirs[section][key] != value[key] if isinstance(value, dict) else theirs[section] != value)
-    ]
+    theirs, ours = _settings(load_recipe(run.recipe)), _settings(recipe)
+    other = [key for key in ours if theirs[key] != ours[key]]
     if other:
         raise UserError(
             f"{run.path}: a training that was broken off lies here, which differs in {', '.join(other)}; give its own "
             "recipe and settings to go on with it, or another folder with --run-dir"
         )
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """A recipe's values by their dotted keys."""
+    settings = {}
+    for name, value in recipe.model_dump().items():
+        if isinstance(value, dict):
+            settings |= {f"{name}.{key}": each for key, each in value.items()}
+        else:
+            settings[name] = value
+    return settings
 
 
 def _batches(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.data.filters import CHUNK_SPEC, KEPT, any_kept, check_limits, chunks, encode, verdicts
+from tf_transformer.data.filters import CHUNK_SPEC, KEPT, any_kept, check_limits, chunks, encode_and_judge
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
@@ -64,8 +64,7 @@ def make_batches(
     _check(pairs, batch_tokens, max_length * row_multiple, shuffle_buffer)
 
     def examples(sources, targets):
-        source, target = encode(tokenizers, sources, targets)
-        verdict = verdicts(source.row_lengths() + 1, target.row_lengths() + 1, max_length, max_ratio)
+        source, target, verdict = encode_and_judge(tokenizers, sources, targets, max_length, max_ratio)
         source, target = (tf.ragged.boolean_mask(side, verdict == KEPT) for side in (source, target))
         start, end = (tf.fill([target.nrows(), 1], token) for token in (START_ID, END_ID))
         source_ids, target_ids, labels = (

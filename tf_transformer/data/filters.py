@@ -80,14 +80,12 @@ def count_pairs(
 
     @tf.function(input_signature=CHUNK_SPEC)
     def judge(sources, targets):
-        source, target = encode(tokenizers, sources, targets)
-        source_lengths, target_lengths = source.row_lengths() + 1, target.row_lengths() + 1
-        verdict = verdicts(source_lengths, target_lengths, max_length, max_ratio)
+        source, target, verdict = encode_and_judge(tokenizers, sources, targets, max_length, max_ratio)
         kept = tf.cast(verdict == KEPT, tf.int64)
         return (
             tf.math.bincount(verdict, minlength=4),
-            tf.reduce_sum(source_lengths * kept),
-            tf.reduce_sum(target_lengths * kept),
+            tf.reduce_sum((source.row_lengths() + 1) * kept),
+            tf.reduce_sum((target.row_lengths() + 1) * kept),
         )
 
     counts, source_tokens, target_tokens = np.zeros(4, np.int64), 0, 0
@@ -109,8 +107,8 @@ def count_pairs(
 def any_kept(pairs: Iterable[tuple[str, str]], tokenizers, max_length: int, max_ratio: float | None) -> bool:
     """Whether there is a pair that the limits let pass; looks no further than the first."""
     for sources, targets in chunks(pairs):
-        lengths = (side.row_lengths() + 1 for side in encode(tokenizers, sources, targets))
-        if tf.reduce_any(verdicts(*lengths, max_length, max_ratio) == KEPT):
+        *_, verdict = encode_and_judge(tokenizers, sources, targets, max_length, max_ratio)
+        if tf.reduce_any(verdict == KEPT):
             return True
     return False
 
@@ -132,9 +130,23 @@ def chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[np.ndarray, np.nd
         yield texts[:, 0], texts[:, 1]
 
 
-def encode(tokenizers, sources: tf.Tensor, targets: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Tokenises a chunk: strings (batch,) to int32 ids (batch, None), START and END not added."""
-    return tokenizers.source.tokenize(sources), tokenizers.target.tokenize(targets)
+def encode_and_judge(
+    tokenizers, sources: tf.Tensor, targets: tf.Tensor, max_length: int, max_ratio: float | None
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
+    """Tokenises a chunk and says of each pair whether it is kept.
+
+    Args:
+        tokenizers: A `TokenizerPair`.
+        sources: strings (batch,).
+        targets: strings (batch,).
+        max_length: The most tokens on either side.
+        max_ratio: How many times as long as the other a side may be; None for any.
+
+    Returns:
+        Source and target ids, int32 (batch, None), START and END not added; and the `verdicts`.
+    """
+    source, target = tokenizers.source.tokenize(sources), tokenizers.target.tokenize(targets)
+    return source, target, verdicts(source.row_lengths() + 1, target.row_lengths() + 1, max_length, max_ratio)
 
 
 def verdicts(

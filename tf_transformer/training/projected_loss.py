@@ -16,7 +16,7 @@ from keras import ops
 from tf_transformer.layers.gradient import custom_gradient
 from tf_transformer.layers.masks import token_weights
 
-# Logits in a chunk: enough rows for the matrix products to run at full speed, few enough to stay near the caches.
+# Logits in a chunk, 64 MiB: enough rows for the matrix products to run at full speed, whatever the vocabulary.
 CHUNK_LOGITS = 2**24
 
 
