@@ -25,10 +25,10 @@ def pytest_collection_finish(session) -> None:
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 
-        from tf_transformer.cli import _cores
+        from tf_transformer.terminal import cores
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(_cores())
+        tf.config.threading.set_inter_op_parallelism_threads(cores())
         (cpu,) = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 

@@ -1,15 +1,15 @@
-"""The attention weights of a sentence, against the independent forward pass, under the right tokens."""
+"""What a model attends to, sentence by sentence, against the independent forward pass, under the right tokens."""
 
 import numpy as np
 import pytest
 
 from tests import reference
-from tf_transformer import Transformer, train_tokenizers
-from tf_transformer.inspection import attention_of
+from tf_transformer import DecodingOptions, Transformer, Translator, train_tokenizers
+from tf_transformer.inspection import inspect
 from tf_transformer.tokenizers.base import END_ID, START_ID
 
 PAIRS = [("the dog sees the cat", "der Hund sieht die Katze"), ("the cat sleeps", "die Katze schläft")]
-SOURCE, TARGET = "the dog sleeps", "der Hund schläft"
+SOURCES = ["the dog sleeps", "the cat sees the dog, and the dog sees the cat", "dog"]
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["joint", "separate"])
@@ -25,44 +25,39 @@ def model(tokenizers):
 
 
 @pytest.fixture(scope="module")
-def ids(tokenizers):
-    """The tokens of the two sentences."""
-    sides = (tokenizers.source, SOURCE), (tokenizers.target, TARGET)
-    return [tokenizer.tokenize([text])[0].numpy().tolist() for tokenizer, text in sides]
+def inspections(model, tokenizers):
+    options = DecodingOptions(beam_size=1, extra_length=5)
+    return inspect(Translator(model, tokenizers, options).functions["translate_with_attention"], SOURCES)
 
 
-def test_weights_are_the_reference_s(model, tokenizers, ids):
-    source_ids, target_ids = ids
-    attention = attention_of(model, tokenizers, SOURCE, TARGET)
+@pytest.mark.parametrize("number", range(len(SOURCES)))
+def test_weights_are_the_reference_s_and_tokens_those_they_are_between(model, tokenizers, inspections, number):
+    found = inspections[number]
+    assert found.source == SOURCES[number]
+    assert not found.truncated
+    source_ids = [*tokenizers.source.tokenize([found.source])[0].numpy().tolist(), END_ID]
+    assert found.source_tokens == tokenizers.source.pieces(source_ids)
+    # The tokens that were chosen, which tokenizing the translation again need not give.
+    names = tokenizers.target.pieces(list(range(tokenizers.target.vocab_size)))
+    target_ids = [names.index(token) for token in found.target_tokens]
+    assert tokenizers.target.detokenize(np.array([target_ids])).numpy()[0].decode() == found.translation
     _, expected = reference.transformer(
         reference.weights_of(model),
-        np.array([[*source_ids, END_ID]]),
-        np.array([[START_ID, *target_ids]]),
+        np.array([source_ids]),
+        np.array([[START_ID, *target_ids[:-1]]]),
         num_layers=2,
         num_heads=4,
         norm_first=False,
         position="sinusoidal",
         share_embeddings="none",
     )
-    for kind in ("encoder", "decoder", "cross"):
-        weights = getattr(attention, kind)
-        assert isinstance(weights, np.ndarray)
+    for kind, weights in found.attention.items():
         np.testing.assert_allclose(weights, np.stack(expected[kind])[:, 0], rtol=0, atol=1e-5)
+    assert list(found.attention) == ["encoder", "decoder", "cross"]
+    assert len(found.alignment) == len(target_ids)
 
 
-def test_tokens_are_those_the_weights_are_between(model, tokenizers, ids):
-    source_ids, target_ids = ids
-    attention = attention_of(model, tokenizers, SOURCE, TARGET)
-    assert attention.source_tokens == [*tokenizers.source.pieces(source_ids), "</s>"]
-    assert attention.target_tokens == [*tokenizers.target.pieces(target_ids), "</s>"]
-    assert "".join(attention.source_tokens[:-1]).replace("▁", " ").strip() == SOURCE
-    rows, columns = len(attention.target_tokens), len(attention.source_tokens)
-    assert attention.encoder.shape == (2, 4, columns, columns)
-    assert attention.decoder.shape == (2, 4, rows, rows)
-    assert attention.cross.shape == (2, 4, rows, columns)
-
-
-def test_without_a_translation_the_closing_token_is_left(model, tokenizers):
-    attention = attention_of(model, tokenizers, SOURCE, "")
-    assert attention.target_tokens == ["</s>"]
-    assert attention.cross.shape[2] == 1
+def test_a_blank_text_has_no_target_tokens(model, tokenizers):
+    (found,) = inspect(Translator(model, tokenizers).functions["translate_with_attention"], [" "])
+    assert found.target_tokens == found.alignment == []
+    assert found.attention["cross"].shape[2] == 0

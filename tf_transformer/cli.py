@@ -5,22 +5,30 @@ Everything heavy is imported inside the commands, so that `--help` answers at on
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
 from tf_transformer.errors import UserError
+from tf_transformer.terminal import (
+    cores,
+    given,
+    keep_what_xla_compiles,
+    notes,
+    quiet_tensorflow,
+    read_lines,
+    show_scores,
+    streams_of,
+    write_translation,
+)
 
 app = typer.Typer(
     name="tf-transformer",
@@ -30,7 +38,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
 USER_MISTAKE = 2
 FORMATS = ("savedmodel", "ctranslate2")
@@ -68,12 +75,12 @@ def train(
         raise UserError(f"--resume is {resume!r}; give auto or never")
     loaded = load_recipe(recipe, overrides or [])
     if loaded.training.jit_compile:
-        _keep_what_xla_compiles()
-    with _quiet_tensorflow():
+        keep_what_xla_compiles()
+    with quiet_tensorflow():
         from tf_transformer import experiment
 
     run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes, resume == "auto")
-    _show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)
+    show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)
     notes.print(f"run: {run.path}")
 
 
@@ -93,8 +100,8 @@ def evaluate(
     from tf_transformer.data.sources import TextFiles
 
     pairs = list(TextFiles(source, reference))
-    changes = _given(beam_size=beam_size, alpha=alpha)
-    with _quiet_tensorflow(streams=True):
+    changes = given(beam_size=beam_size, alpha=alpha)
+    with quiet_tensorflow(streams=True):
         from tf_transformer import experiment
         from tf_transformer.evaluation import evaluate_translations
         from tf_transformer.run_directory import RunDirectory
@@ -103,13 +110,13 @@ def evaluate(
     where = {"source": str(source), "reference": str(reference), **changes}
     if engine == "tensorflow" and (model / "recipe.yaml").is_file():
         run = RunDirectory.open(model)
-        scores = {**where, **experiment.evaluate(run, pairs, lowercase, batch_size, changes, _cores())}
+        scores = {**where, **experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores())}
         run.write_scores(scores)
     else:
         translate = load_translate(model, changes, engine)
-        scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, _streams(engine))
+        scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, streams_of(engine))
         scores = {**where, **scores}
-    _show_scores(scores, as_json)
+    show_scores(scores, as_json)
 
 
 @app.command()
@@ -142,7 +149,7 @@ def translate(
     ] = False,
 ) -> None:
     """Translates a file, or standard input, line by line to standard output."""
-    changes = _given(
+    changes = given(
         beam_size=beam_size,
         alpha=alpha,
         num_hypotheses=nbest,
@@ -154,13 +161,13 @@ def translate(
         seed=seed,
         replace_unknown=replace_unknown or None,
     )
-    with _quiet_tensorflow(streams=True):
+    with quiet_tensorflow(streams=True):
         from tf_transformer.translation import load_translate, translate_texts
 
     function = load_translate(model, changes, engine)
-    streams = _streams(engine)
+    streams = streams_of(engine)
     name = "standard input" if file is None else str(file)
-    lines = enumerate(_read_lines(file, name), start=1)
+    lines = enumerate(read_lines(file, name), start=1)
     # Sorted by length within a window, so that batches hold little padding, and written window by window.
     while window := list(islice(lines, 16 * batch_size)):
         for (number, _), translation in zip(
@@ -171,7 +178,7 @@ def translate(
                     f"{name}, line {number}: more tokens than the model has positions; split it, or give --cut to "
                     "translate its beginning"
                 )
-            _write_translation(number, translation, as_json, nbest is not None)
+            write_translation(number, translation, as_json, nbest is not None)
         sys.stdout.flush()
 
 
@@ -181,7 +188,7 @@ def average(
     last: Annotated[int, typer.Option(min=2, help="How many checkpoints.")] = 5,
 ) -> None:
     """Averages a run's last checkpoints, as the paper does; the run's other commands then use the average."""
-    with _quiet_tensorflow():
+    with quiet_tensorflow():
         from tf_transformer.averaging import average_checkpoints
         from tf_transformer.run_directory import RunDirectory
 
@@ -210,14 +217,14 @@ def export(
     ] = None,
 ) -> None:
     """Writes a run's best model as a SavedModel with its tokenizer inside, or for CTranslate2."""
-    changes = _given(beam_size=beam_size, alpha=alpha)
+    changes = given(beam_size=beam_size, alpha=alpha)
     if file_format not in FORMATS:
         raise UserError(f"--format is {file_format}; choose from {', '.join(FORMATS)}")
     if file_format == "ctranslate2" and (changes or float16):
         raise UserError("--beam-size, --alpha and --float16 are a SavedModel's; for ctranslate2 give --quantization")
     if file_format == "savedmodel" and quantization:
         raise UserError("--quantization is CTranslate2's; give --format ctranslate2 with it, or --float16")
-    with _quiet_tensorflow():
+    with quiet_tensorflow():
         from tf_transformer import experiment
         from tf_transformer.run_directory import RunDirectory
 
@@ -226,6 +233,46 @@ def export(
         print(experiment.export_run_ctranslate2(opened, destination, quantization))
     else:
         print(experiment.export_run(opened, destination, changes, float16))
+
+
+@app.command()
+def inspect(
+    model: Annotated[Path, MODEL_ARGUMENT],
+    sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE...", help="What to translate.")],
+    logdir: Annotated[Path | None, typer.Option(help="Write it for TensorBoard's tab Attention.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write it as a page of its own.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write a picture of the last layer's heads.")] = None,
+) -> None:
+    """Shows what a model attends to as it translates: in TensorBoard, as a page, or as a picture."""
+    if not (logdir or html or png):
+        raise UserError("where to? give --logdir DIR for TensorBoard, --html FILE or --png FILE, or several of them")
+    for number, sentence in enumerate(sentences, start=1):
+        if not sentence.strip():
+            raise UserError(f"sentence {number} is blank; give words to translate")
+    if png and len(sentences) > 1:
+        raise UserError("--png draws one sentence; give one, or --html FILE for several")
+    for file in (html, png):
+        if file and file.exists():
+            raise UserError(f"{file}: is there already and is left as it is; give another name")
+    with quiet_tensorflow():
+        from tf_transformer.inspection import inspect, load_attend
+        from tf_transformer.tensorboard.board import write_to_log_dir
+        from tf_transformer.tensorboard.page import write_page
+
+    inspections = inspect(load_attend(model), sentences)
+    for each in inspections:
+        if each.truncated:
+            notes.print(f"cut to the model's positions: {each.source}", markup=False)
+        print(each.translation)
+    if logdir:
+        write_to_log_dir(logdir, inspections)
+        notes.print(f"see the tab Attention of: tensorboard --logdir {logdir}")
+    if html:
+        notes.print(f"page: {write_page(html, inspections, str(model))}")
+    if png:
+        from tf_transformer.plots import plot_inspection
+
+        notes.print(f"picture: {plot_inspection(inspections[0], png)}")
 
 
 @app.command()
@@ -260,7 +307,7 @@ def demo() -> None:
     from tf_transformer.recipe import load_recipe
 
     recipe = load_recipe(Path(__file__).parents[1] / "train" / "recipes" / "demo.yaml")
-    with _quiet_tensorflow():
+    with quiet_tensorflow():
         from tf_transformer.demo import run_demo
 
     run_demo(recipe, Path("runs"), Path("savedmodels"), Console(highlight=False, soft_wrap=True))
@@ -290,108 +337,3 @@ def main() -> None:
             raise
         print(f"tf-transformer: {wrapped[1]}", file=sys.stderr)
         sys.exit(USER_MISTAKE)
-
-
-def _keep_what_xla_compiles() -> None:
-    """Has XLA write what it compiles to the user's cache, and read it there the next time; before TensorFlow starts."""
-    cache = os.path.expanduser(os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tf_transformer", "xla"))
-    try:
-        os.makedirs(cache, exist_ok=True)
-    except OSError:  # slower, and no mistake
-        return
-    os.environ.setdefault("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory={cache}")
-
-
-@contextmanager
-def _quiet_tensorflow(streams: bool = False) -> Iterator[None]:
-    """Keeps TensorFlow's start-up notices from the user while it is imported; errors are still told by exceptions.
-
-    With `streams` it works on several batches at once, each in one thread: a decoding step's operations are too small
-    for two threads to share one, and oneDNN makes them slower (benchmarks/README.md has the figures).
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    if streams:
-        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    sys.stderr.flush()
-    saved = os.dup(2)
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 2)
-    os.close(silence)
-    try:
-        yield
-        import tensorflow as tf
-
-        if streams:
-            tf.config.threading.set_intra_op_parallelism_threads(1)
-            tf.config.threading.set_inter_op_parallelism_threads(_cores())
-        # The first device look-up prints notices of its own.
-        tf.config.list_physical_devices()
-        tf.get_logger().setLevel("ERROR")
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _streams(engine: str) -> int:
-    """Batches at once; CTranslate2 has threads of its own."""
-    return _cores() if engine == "tensorflow" else 1
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that were given."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _read_lines(file: Path | None, name: str) -> Iterator[str]:
-    """Reads lines of UTF-8, split at line feeds alone, so that one line in is one line out."""
-    try:
-        stream = sys.stdin.buffer if file is None else file.open("rb")
-        with stream:
-            for number, line in enumerate(stream, start=1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                try:
-                    yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise UserError(
-                        f"{name}, line {number}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8"
-                    ) from None
-    except OSError as error:
-        raise UserError(f"{name}: can't be read: {error.strerror}; give a file of sentences, one a line") from None
-
-
-def _write_translation(number: int, translation: Any, as_json: bool, nbest: bool) -> None:
-    hypotheses = [(translation.text, translation.score), *translation.others]
-    if as_json:
-        row = {"translation": translation.text, "score": translation.score, "truncated": translation.truncated}
-        if nbest:
-            row["nbest"] = [{"translation": text, "score": score} for text, score in hypotheses]
-        _write_line(json.dumps(row, ensure_ascii=False))
-    elif nbest:
-        for text, score in hypotheses:
-            _write_line(f"{number}\t{score:.4f}\t{text}")
-    else:
-        _write_line(translation.text)
-
-
-def _write_line(text: str) -> None:
-    """One line of output for one line of input, whatever line breaks a translation may hold, in any locale."""
-    sys.stdout.buffer.write(" ".join(text.splitlines()).encode("utf-8") + b"\n")
-
-
-def _show_scores(scores: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(scores, indent=2, ensure_ascii=False))
-        return
-    print(f"BLEU {scores['bleu']:.2f}   {scores['signature']}")
-    print(f"chrF {scores['chrf']:.2f}   {scores['chrf_signature']}")
-    if "lowercased" in scores:
-        print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
-    if "perplexity" in scores:
-        print(f"perplexity {scores['perplexity']:.3f} a token")
-    if scores["truncated"]:
-        notes.print(f"{scores['truncated']:,} of {scores['sentences']:,} sentences were cut to the model's positions")

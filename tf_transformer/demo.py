@@ -14,10 +14,10 @@ from rich.table import Table
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run, train
-from tf_transformer.inspection import attention_of
-from tf_transformer.plots import plot_attention
+from tf_transformer.inspection import inspect, load_attend
+from tf_transformer.plots import plot_inspection
 from tf_transformer.recipe import Recipe
-from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.run_directory import RunDirectory
 
 # What a user types to translate with the export: nothing of this package is needed.
 # The loaded object keeps its variables alive, so it must have a name.
@@ -54,7 +54,8 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
 
     samples = _samples()
     translations = translate_in_new_process(exported, [source for source, _ in samples])
-    picture = _draw_attention(run, samples[0][0], translations[0])
+    (inspection,) = inspect(load_attend(exported), [samples[0][0]])
+    picture = plot_inspection(inspection, run.path / "attention.png")
 
     scores = json.loads(run.scores.read_text(encoding="utf-8"))
     table = Table("held-out test sentences", box=None, header_style="bold")
@@ -73,6 +74,7 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
             console.print(f"  (should be: {reference})", markup=False)
         console.print()
     console.print(f"attention picture: {picture}", markup=False)
+    console.print(f"attention, step by step: tensorboard --logdir {run.path}   (tab Attention)", markup=False)
     console.print(
         f"SavedModel:        {exported}\n\nLoad it, and translator.translate([...]) translates:\n", markup=False
     )
@@ -98,17 +100,6 @@ def translate_in_new_process(exported: Path, texts: list[str]) -> list[str]:
 def _samples() -> list[tuple[str, str]]:
     """Test sentences of some length, whose word order moves."""
     return sorted(DemoSource("test"), key=lambda pair: len(pair[0]))[-SAMPLES:]
-
-
-def _draw_attention(run: RunDirectory, source: str, translation: str) -> Path:
-    attention = attention_of(load_model(run.path), run.load_tokenizers(), source, translation)
-    return plot_attention(
-        attention.cross[-1],
-        attention.source_tokens,
-        attention.target_tokens,
-        run.path / "attention.png",
-        title="Encoder-decoder attention of the last layer",
-    )
 
 
 def _free_folder(folder: Path) -> Path:

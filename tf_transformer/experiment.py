@@ -26,6 +26,7 @@ from tf_transformer.export.translator import Translator
 from tf_transformer.model import Transformer
 from tf_transformer.recipe import DataSettings, Recipe, load_recipe, save_recipe
 from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.tensorboard.board import AttentionBoard
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, Pace, SampleTranslations, StopAt
 from tf_transformer.training.data_wait import DataWait
@@ -153,15 +154,8 @@ def train(
         save_recipe(recipe, run.recipe)
         tokenizers.save(run.tokenizer)
     console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
-    before = _fit(
-        model,
-        recipe,
-        run,
-        tokenizers,
-        batches,
-        list(islice(validation_pairs, recipe.training.sample_translations)),
-        console,
-    )
+    most = max(recipe.training.sample_translations, recipe.training.sample_attention)
+    before = _fit(model, recipe, run, tokenizers, batches, list(islice(validation_pairs, most)), console)
 
     if recipe.training.average_checkpoints:
         # A short training, or one that stopped early, has fewer.
@@ -245,15 +239,19 @@ def _fit(
     # The average of the weights comes before all that looks at them.
     average = [AveragedWeights()] if training.ema else []
     callbacks = [StopAt(training.steps), *average, Pace(), wait, tensorboard, checkpoints, progress]
-    if samples:
-        # Greedily: they are to show the model's progress, at little cost.
-        translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
+    # Greedily: they are to show the model's progress, at little cost.
+    translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
+    # In folders of their own: of several files in one, TensorBoard goes on reading only the newest.
+    if training.sample_translations:
 
         def translate(texts: Sequence[str]) -> list[str]:
             return [translation.text for translation in translate_texts(translator.translate, texts)]
 
-        # In a folder of its own: of several files in one, TensorBoard goes on reading only the newest.
-        callbacks.append(SampleTranslations(translate, samples, run.logs / "translations"))
+        pairs = samples[: training.sample_translations]
+        callbacks.append(SampleTranslations(translate, pairs, run.logs / "translations"))
+    if training.sample_attention:
+        attend = translator.functions["translate_with_attention"]
+        callbacks.append(AttentionBoard(samples[: training.sample_attention], attend, run.logs / "attention"))
     early_stopping = None
     if training.early_stopping:
         early_stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping)

@@ -1,51 +1,79 @@
-"""Looking into a model: what it attends to as it translates a sentence."""
+"""Looking into a model: what it attends to as it translates."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.translation import is_saved_model, load_signature, load_translator
 
-if TYPE_CHECKING:
-    from tf_transformer.model import Transformer
-    from tf_transformer.tokenizers import TokenizerPair
+# What the signature translate_with_attention is: strings (batch,) -> tokens, attention weights, alignment and more
+Attend = Callable[[Any], dict[str, Any]]
 
 
-class Attention(NamedTuple):
-    """A sentence's attention weights and the tokens they are between.
+class Inspection(NamedTuple):
+    """What a model did with a sentence.
 
-    "encoder" has shape (layers, heads, source_len, source_len), "decoder" (layers, heads, target_len, target_len) and
-    "cross" (layers, heads, target_len, source_len). Row i of the last two is what the model attends to when it
-    chooses `target_tokens[i]`.
+    `attention` has float32 arrays (layers, heads, rows, columns): "encoder" between source tokens, "decoder" between
+    target tokens, "cross" from target tokens to source tokens. Row i of the last two is what the model attends to when
+    it chooses `target_tokens[i]`; `alignment[i]` is the source token that goes with it, or -1. `truncated` says whether
+    the source was cut to the model's positions.
     """
 
+    source: str
+    translation: str
     source_tokens: list[str]
     target_tokens: list[str]
-    encoder: np.ndarray
-    decoder: np.ndarray
-    cross: np.ndarray
+    attention: dict[str, np.ndarray]
+    alignment: list[int]
+    truncated: bool
 
 
-def attention_of(model: Transformer, tokenizers: TokenizerPair, source: str, target: str) -> Attention:
-    """Works out all attention weights for a sentence and its translation.
+def load_attend(path: str | os.PathLike) -> Attend:
+    """Loads what `inspect` asks.
 
     Args:
-        model: a built Transformer.
-        tokenizers: the tokenizers it was trained with.
-        source: the sentence.
-        target: its translation, the model's own or any other.
+        path: a run's folder, or a SavedModel's.
+
+    Raises:
+        UserError: nothing of the kind is there, or it is damaged.
+    """
+    path = Path(path)
+    if not is_saved_model(path):
+        return load_translator(path, {}).functions["translate_with_attention"]
+    import tensorflow as tf
+
+    signature = load_signature(path, "translate_with_attention")
+    return lambda texts: signature(text=tf.constant(texts, tf.string))
+
+
+def inspect(attend: Attend, texts: Sequence[str]) -> list[Inspection]:
+    """Translates texts, and tells what the model attended to.
+
+    Args:
+        attend: as `load_attend` gives it, or the function "translate_with_attention" of a `Translator`.
+        texts: any number of texts.
 
     Returns:
-        The weights, with the tokens of both sides.
+        One for each text.
     """
-    source_ids = [*tokenizers.source.tokenize([source])[0].numpy().tolist(), END_ID]
-    target_ids = tokenizers.target.tokenize([target])[0].numpy().tolist()
-    inputs = np.array([source_ids], "int32"), np.array([[START_ID, *target_ids]], "int32")
-    _, scores = model(inputs, return_attention_scores=True)
-    return Attention(
-        tokenizers.source.pieces(source_ids),
-        tokenizers.target.pieces([*target_ids, END_ID]),
-        *(np.stack([layer[0] for layer in scores[kind]]) for kind in ("encoder", "decoder", "cross")),
+    import tensorflow as tf
+
+    # One at a time: weights take the square of the longest sentence's length.
+    return [_inspection(text, attend(tf.constant([text]))) for text in texts]
+
+
+def _inspection(text: str, output: dict[str, Any]) -> Inspection:
+    output = {name: value.numpy()[0] for name, value in output.items()}
+    return Inspection(
+        text,
+        output["translation"].decode("utf-8", "replace"),
+        *([piece.decode("utf-8", "replace") for piece in output[f"{side}_tokens"]] for side in ("source", "target")),
+        {kind: output[f"{kind}_attention"] for kind in ("encoder", "decoder", "cross")},
+        output["alignment"].tolist(),
+        bool(output["truncated"]),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import font_manager
@@ -13,6 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+
+if TYPE_CHECKING:
+    from tf_transformer.inspection import Inspection
 
 # Comes with matplotlib, so it is always there; the other fonts are asked only for what it lacks.
 _MAIN_FONT = "DejaVu Sans"
@@ -65,6 +68,21 @@ def plot_attention(
     figure = draw_attention(attention, source_tokens, target_tokens, title)
     figure.savefig(path, format="png", dpi=_DPI)
     return path
+
+
+def plot_inspection(inspection: Inspection, path: str | Path) -> Path:
+    """Writes a picture of the last layer's encoder-decoder attention, all heads, as a PNG file.
+
+    Args:
+        inspection: as `tf_transformer.inspection.inspect` gives it.
+        path: where the PNG goes; what is there is overwritten.
+
+    Returns:
+        The path of the picture.
+    """
+    cross = inspection.attention["cross"][-1]
+    title = "Encoder-decoder attention of the last layer"
+    return plot_attention(cross, inspection.source_tokens, inspection.target_tokens, path, title)
 
 
 def draw_attention(

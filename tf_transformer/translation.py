@@ -14,6 +14,7 @@ from tf_transformer.run_directory import RunDirectory, load_model
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
+    from tf_transformer.export.translator import Translator
 
 # What `Translator.translate` is: strings (batch,) -> {"translation", "score", "truncated"}, each (batch,), or the first
 # two (batch, hypotheses) where several were asked for
@@ -59,8 +60,25 @@ def load_translate(
         from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 
         return load_ctranslate2(path, DecodingOptions().changed(**changes))
-    if (path / "saved_model.pb").is_file():
+    if is_saved_model(path):
         return _load_saved_model(path, changes)
+    translator = load_translator(path, changes)
+    if "num_hypotheses" in changes:
+        return lambda texts: translator.translate(texts, num_hypotheses=translator.options.num_hypotheses)
+    return translator.translate
+
+
+def is_saved_model(path: Path) -> bool:
+    """Whether a folder is a SavedModel."""
+    return (path / "saved_model.pb").is_file()
+
+
+def load_translator(path: Path, changes: Mapping[str, Any]) -> Translator:
+    """Loads a run's model and tokenizers, with the options of its recipe but for the changes.
+
+    Raises:
+        UserError: no run is there, it is damaged, or an option can't be.
+    """
     if (path / "model.bin").is_file():
         raise UserError(f"{path}: a CTranslate2 model; give --engine ctranslate2 with it")
     if not (path / "recipe.yaml").is_file():
@@ -73,13 +91,15 @@ def load_translate(
 
     run = RunDirectory.open(path)
     options = load_recipe(run.recipe).evaluation.decoding_options().changed(**changes)
-    translator = Translator(load_model(path), run.load_tokenizers(), options)
-    if "num_hypotheses" in changes:
-        return lambda texts: translator.translate(texts, num_hypotheses=options.num_hypotheses)
-    return translator.translate
+    return Translator(load_model(path), run.load_tokenizers(), options)
 
 
-def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
+def load_signature(path: Path, name: str) -> Callable[..., dict[str, Any]]:
+    """Loads one of a SavedModel's signatures.
+
+    Raises:
+        UserError: it is damaged, or has no such signature.
+    """
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  its ops are in the graph
 
@@ -88,12 +108,18 @@ def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
     except Exception as error:  # whatever a damaged file makes TensorFlow raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
-    name = "translate_with_options" if changes else "translate"
     if name not in getattr(loaded, "signatures", {}):
         raise UserError(f"{path}: a SavedModel without the signature {name}; export it anew, with this version")
     # The loaded object owns the variables: it must stay alive as long as its signature is in use.
+    return lambda **inputs: loaded.signatures[name](**inputs)
+
+
+def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
+    import tensorflow as tf
+
+    signature = load_signature(path, "translate_with_options" if changes else "translate")
     if not changes:
-        return lambda texts: loaded.signatures[name](text=tf.constant(texts, dtype=tf.string))
+        return lambda texts: signature(text=tf.constant(texts, dtype=tf.string))
 
     from tf_transformer.export.translator import option_tensors
 
@@ -101,7 +127,7 @@ def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
 
     def translate(texts: Any) -> dict[str, Any]:
         texts = tf.constant(texts, dtype=tf.string)
-        output = loaded.signatures[name](text=texts, prefix=tf.fill(tf.shape(texts), ""), **options)
+        output = signature(text=texts, prefix=tf.fill(tf.shape(texts), ""), **options)
         if "num_hypotheses" in changes:
             return output
         return {**output, "translation": output["translation"][:, 0], "score": output["score"][:, 0]}

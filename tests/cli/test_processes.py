@@ -91,8 +91,8 @@ def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
 
 def test_what_xla_compiles_is_kept(tmp_path):
     program = """
-from tf_transformer.cli import _keep_what_xla_compiles
-_keep_what_xla_compiles()
+from tf_transformer.terminal import keep_what_xla_compiles
+keep_what_xla_compiles()
 import tensorflow as tf
 print(tf.function(lambda x: tf.sin(x) + 1.0, jit_compile=True)(tf.zeros(3)).numpy().tolist())
 """

@@ -166,6 +166,7 @@ class TrainingSettings(_Settings):
     early_stopping: Count | None = Field(None, description="validations without gain that end training")
     distribution: Literal["mirrored", "single"] = Field("mirrored", description="all devices, or one")
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
+    sample_attention: CountOrZero = Field(2, description="sentences whose attention is written at each validation")
 
     @model_validator(mode="after")
     def _check_schedule(self) -> TrainingSettings:

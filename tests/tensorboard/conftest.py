@@ -1,0 +1,167 @@
+"""Attention of a small model in training, a real TensorBoard that serves it, and a real browser that looks."""
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.tiny_run import PAIRS
+from tf_transformer import (
+    DecodingOptions,
+    SmoothedCrossEntropy,
+    Transformer,
+    Translator,
+    make_batches,
+    train_tokenizers,
+)
+from tf_transformer.tensorboard import AttentionBoard, attention_summary
+
+LAYERS, HEADS, STEPS = 2, 4, (6, 12, 18)
+
+# What is no plain English: markup, Hangul, a family of emoji joined by zero-width joiners, text from right to left.
+NASTY = "<script>window.hit=1</script> 강아지 \U0001f469\u200d\U0001f469\u200d\U0001f467 שלום <b>&amp;</b>"
+SENTENCES = [
+    ("A man sees a house.", "Ein Mann sieht ein Haus."),
+    (NASTY, "<i>Ein</i> Verweis"),
+    "Our dog loves a house.",
+]
+TAGS = ["1 A man sees a house.", f"2 {NASTY}", "3 Our dog loves a house."]
+
+BROWSERS = "chromium", "chromium-browser", "google-chrome"
+BROWSER_ARGUMENTS = [
+    "--no-sandbox",  # which a container's root can't have
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def log_dir(tmp_path_factory) -> Path:
+    """Run `toy/attention` from `fit`, run `long` with a sentence that is cut, and a run whose event file is damaged."""
+    folder = tmp_path_factory.mktemp("logs")
+    keras.utils.set_random_seed(1)
+    tokenizers = train_tokenizers([*PAIRS, *[(NASTY, NASTY)] * 8], vocab_size=420)
+    size = tokenizers.source.vocab_size
+    model = Transformer(LAYERS, 16, HEADS, 32, size, size, max_length=300)
+    model.build(((None, None), (None, None)))
+    model.compile("adam", SmoothedCrossEntropy())
+    translator = Translator(model, tokenizers, DecodingOptions(beam_size=1, extra_length=4))
+    board = AttentionBoard(SENTENCES, translator.functions["translate_with_attention"], folder / "toy" / "attention")
+    batches = make_batches(PAIRS, tokenizers, batch_tokens=80, max_length=40).repeat()
+    model.fit(batches, epochs=len(STEPS), steps_per_epoch=6, callbacks=[board], verbose=0, shuffle=False)
+    board.attend = None  # the file stays open as it does in a training
+
+    words = [f"w{number}" for number in range(300)]
+    even = np.full((1, 1, 300, 300), 1 / 300)
+    with tf.summary.create_file_writer(str(folder / "long")).as_default(step=0):
+        attention_summary("a long one", words, words, {"cross": even})
+    with tf.summary.create_file_writer(str(folder / "damaged")).as_default(step=0):
+        for name in ("first", "second"):
+            attention_summary(name, ["a"], ["b"], {"cross": np.ones((1, 1, 1, 1))})
+    (file,) = (folder / "damaged").iterdir()
+    content = bytearray(file.read_bytes())
+    content[start_of_record(content, 2)] ^= 1  # after the file's version, and the first
+    file.write_bytes(content)
+    return folder
+
+
+def start_of_record(content: bytes, number: int) -> int:
+    """Where a record's length stands in a TFRecord file: length, its checksum, data, their checksum."""
+    start = 0
+    for _ in range(number):
+        start += 8 + 4 + int.from_bytes(content[start : start + 8], "little") + 4
+    return start
+
+
+def weights_of(log_dir: Path, tag: str, step: int) -> tuple[list[str], list[str], dict[str, np.ndarray]]:
+    """Source tokens, target tokens and weights as TensorFlow's own reader and NumPy find them in the event files."""
+    import json
+    import zlib
+
+    for file in (log_dir / "toy" / "attention").iterdir():
+        for event in tf.compat.v1.train.summary_iterator(str(file)):
+            for value in event.summary.value:
+                if (value.tag, event.step) == (tag, step):
+                    header, *layers = (zlib.decompress(part) for part in value.tensor.string_val)
+                    header = json.loads(header)
+                    lengths = {"source": len(header["source"]), "target": len(header["target"])}
+                    sides = {"encoder": "source source", "decoder": "target target", "cross": "target source"}
+                    weights = {}
+                    for kind, names in sides.items():
+                        shape = HEADS, *(lengths[side] for side in names.split())
+                        found, layers = layers[:LAYERS], layers[LAYERS:]
+                        weights[kind] = np.stack([np.frombuffer(layer, np.float16).reshape(shape) for layer in found])
+                    return header["source"], header["target"], weights
+    raise AssertionError((tag, step))
+
+
+@pytest.fixture(scope="session")
+def served(log_dir, tmp_path_factory):
+    """The address of a real TensorBoard of `log_dir`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(Path(sys.executable).with_name("tensorboard")), "--logdir", str(log_dir)]
+    log = tmp_path_factory.mktemp("tensorboard") / "log.txt"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--port", str(port)], stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            address = f"http://127.0.0.1:{port}"
+            deadline = time.monotonic() + 120
+            while True:
+                with contextlib.suppress(OSError):
+                    urllib.request.urlopen(f"{address}/data/plugins_listing").read()
+                    break
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.2)
+            yield address
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A headless Chromium, driven by Playwright."""
+    path = next((found for found in map(shutil.which, BROWSERS) if found), None)
+    if not path:
+        pytest.skip("needs a browser: none of chromium, chromium-browser, google-chrome is here")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=BROWSER_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def new_page(chromium):
+    """Opens pages of a given size; no page may tell the console of an error."""
+    problems = []
+    with contextlib.ExitStack() as stack:
+
+        def make(**options):
+            context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+            stack.callback(context.close)
+            page = context.new_page()
+            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+            page.on("dialog", lambda dialog: problems.append(dialog.message))
+            return page
+
+        yield make
+    assert problems == []

@@ -1,0 +1,80 @@
+"""Attention as it forms: what a model attends to, written for TensorBoard while it trains."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from tf_transformer.inspection import Attend, Inspection, inspect
+from tf_transformer.tensorboard.summary import attention_summary
+from tf_transformer.training.callbacks import steps_taken
+
+
+class AttentionBoard(keras.callbacks.Callback):
+    """Translates a few fixed sentences at the end of an epoch, and writes the attention for TensorBoard's tab.
+
+    Args:
+        sentences: what to translate: texts, or pairs of a text and its reference, which the tab shows beside the
+            translation.
+        attend: the function "translate_with_attention" of a `Translator` of the model in training.
+        log_dir: where the event file goes.
+        every: how many epochs there are from one time to the next; the first is the first epoch.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> pairs = [("a dog", "ein Hund"), ("a cat", "eine Katze")]
+        >>> tokenizers = tt.train_tokenizers(pairs, vocab_size=290)
+        >>> size = tokenizers.source.vocab_size
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=size, target_vocab_size=size, max_length=64)
+        >>> model.build(((None, None), (None, None)))
+        >>> model.compile("adam", tt.SmoothedCrossEntropy())
+        >>> translator = tt.Translator(model, tokenizers, tt.DecodingOptions(beam_size=1))
+        >>> batches = tt.make_batches(pairs, tokenizers, batch_tokens=64, max_length=32)
+        >>> board = AttentionBoard(pairs, translator.functions["translate_with_attention"], tempfile.mkdtemp())
+        >>> history = model.fit(batches, epochs=2, callbacks=[board], verbose=0, shuffle=False)
+    """
+
+    def __init__(
+        self, sentences: Sequence[str | tuple[str, str]], attend: Attend, log_dir: str | os.PathLike, every: int = 1
+    ) -> None:
+        super().__init__()
+        if every < 1:
+            raise ValueError(f"every is {every}; give a whole number from 1 up")
+        pairs = [(each, None) if isinstance(each, str) else each for each in sentences]
+        self.texts, self.references = ([pair[side] for pair in pairs] for side in (0, 1))
+        self.attend = attend
+        self.log_dir = str(log_dir)
+        self.every = every
+        self._writer: Any | None = None
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        import tensorflow as tf
+
+        if epoch % self.every:
+            return
+        # One file for all: TensorBoard reads several by the order of their names, which isn't always that of time.
+        self._writer = self._writer or tf.summary.create_file_writer(self.log_dir)
+        with self._writer.as_default(step=steps_taken(self.model)):
+            _write(inspect(self.attend, self.texts), self.references)
+        self._writer.flush()
+
+
+def write_to_log_dir(log_dir: str | os.PathLike, inspections: Sequence[Inspection]) -> None:
+    """Writes what a trained model did with some sentences, as step 0."""
+    import tensorflow as tf
+
+    with tf.summary.create_file_writer(str(log_dir)).as_default(step=0):
+        _write(inspections, [None] * len(inspections))
+
+
+def _write(inspections: Sequence[Inspection], references: Sequence[str | None]) -> None:
+    """Writes with the default summary writer; each sentence is named by its number and text."""
+    for number, (each, reference) in enumerate(zip(inspections, references, strict=True), start=1):
+        if each.target_tokens:  # a blank text has none
+            name = f"{number} {each.source}"
+            tokens = each.source_tokens, each.target_tokens
+            attention_summary(name, *tokens, each.attention, reference=reference, alignment=each.alignment)
