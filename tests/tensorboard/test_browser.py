@@ -138,7 +138,7 @@ def test_the_address_brings_the_view_back(tab, new_page):
     frame.get_by_role("radio", name=TAGS[1]).check()
     frame.locator("[name=view-lines]").click()
     frame.locator("select[name=kind]").select_option("decoder")
-    frame.locator("select[name=layer]").select_option(value="1")
+    frame.locator("select[name=layer]").select_option(index=1)
     frame.get_by_role("slider", name="Step").press("Home")
     frame.locator("[name=head-2]").uncheck()
     expect(frame.locator(".lines path[data-head='2']")).to_have_count(0)
