@@ -9,20 +9,25 @@ import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
+from google.protobuf import text_format
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import TENSORS, EventAccumulator
+from tensorboard.plugins.hparams import plugin_data_pb2
+from tensorboard.plugins.projector import ProjectorConfig
 
 from tests import reference
 from tf_transformer import DemoSource, TransformerSchedule, UserError, experiment, load_model, load_recipe
 from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory
+from tf_transformer.tensorboard.events import Index
 from tf_transformer.training import StopAt
 from tf_transformer.translation import load_translate, translate_texts
 
 STEPS = 6
+EVERYTHING = {"attention": 2, "bleu": 6, "histograms": True, "graph": True, "embeddings": True}
 
 
-def recipe(seed=1, data=None, **training) -> Recipe:
+def recipe(seed=1, data=None, tensorboard=None, **training) -> Recipe:
     """A tiny recipe on the demo's smaller splits, whose last validation comes before its time, at the last step."""
     return Recipe.model_validate(
         {
@@ -38,6 +43,7 @@ def recipe(seed=1, data=None, **training) -> Recipe:
                 "sample_translations": 2,
                 **training,
             },
+            "tensorboard": {"attention": 0, **(tensorboard or {})},
             "evaluation": {"extra_length": 0, "batch_size": 300, "beam_size": 1},
         }
     )
@@ -51,14 +57,14 @@ def console():
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, console):
     """A training on two devices, with dropout."""
-    return experiment.train(recipe(), tmp_path_factory.mktemp("runs") / "tiny", console)
+    return experiment.train(recipe(tensorboard=EVERYTHING), tmp_path_factory.mktemp("runs") / "tiny", console)
 
 
 def figures(folder):
-    """TensorBoard's figures: (step, value) by name."""
+    """TensorBoard's figures: (step, value) by name; values that are no scalars as arrays."""
     events = EventAccumulator(str(folder), size_guidance={TENSORS: 0}).Reload()
     return {
-        name: [(event.step, tf.make_ndarray(event.tensor_proto).item()) for event in events.Tensors(name)]
+        name: [(event.step, tf.make_ndarray(event.tensor_proto)[()]) for event in events.Tensors(name)]
         for name in events.Tags()["tensors"]
     }
 
@@ -67,7 +73,7 @@ def figures(folder):
 
 
 def test_a_run_holds_its_recipe_and_nothing_unexpected(run):
-    assert load_recipe(run.recipe) == recipe()
+    assert load_recipe(run.recipe) == recipe(tensorboard=EVERYTHING)
     names = {path.name for path in run.path.iterdir()}
     assert names == {"recipe.yaml", "tokenizer", "checkpoints", "logs", "scores.json"}
     assert run.load_tokenizers().joint and run.load_tokenizers().source.vocab_size == 500
@@ -102,16 +108,73 @@ def test_two_devices_train_with_dropout(run, console):
 
 def test_tensorboard_has_the_figures(run):
     train = figures(run.logs / "train")
-    names = ("loss", "perplexity", "accuracy", "tokens", "learning_rate", "tokens_per_second")
+    names = ("loss", "perplexity", "accuracy", "tokens", "learning_rate", "tokens_per_second", "gradient_norm")
     assert {f"epoch_{name}" for name in names} <= train.keys()
-    for values in train.values():
+    figures_of_train = {name: values for name, values in train.items() if name.startswith("epoch_")}
+    for values in figures_of_train.values():
         assert len(values) == 2 and all(math.isfinite(value) for _, value in values)
+    assert all(value > 0 for _, value in train["epoch_gradient_norm"])
+    # Of the first 4 batches and the next 2, as `fit` has them.
+    assert all(0 < value < 0.6 for _, value in train["epoch_padding"])
     rate = TransformerSchedule(16, 5)
     rates = [value for _, value in train["epoch_learning_rate"]]
     assert rates == pytest.approx([float(rate(4)), float(rate(6))], rel=1e-5)
     assert all(value > 0 for _, value in train["epoch_tokens_per_second"])
     validation = figures(run.logs / "validation")
-    assert {f"epoch_{name}" for name in ("loss", "perplexity", "accuracy")} <= validation.keys()
+    assert {f"epoch_{name}" for name in ("loss", "perplexity", "accuracy", "bleu")} <= validation.keys()
+
+
+def test_tensorboard_has_the_recipe_as_hparams(run):
+    """As TensorBoard's own plugin reads them."""
+    events = EventAccumulator(str(run.logs)).Reload()
+    content = {
+        tag: plugin_data_pb2.HParamsPluginData.FromString(events.SummaryMetadata(tag).plugin_data.content)
+        for tag in events.PluginTagToContent("hparams")
+    }
+    session = content["_hparams_/session_start_info"].session_start_info.hparams
+    assert session["training.warmup_steps"].number_value == 5
+    assert session["training.schedule"].string_value == "transformer"
+    assert session["tensorboard.graph"].bool_value is True
+    assert session["model.preset"].string_value == "null"
+    listed = content["_hparams_/experiment"].experiment
+    assert {each.name for each in listed.hparam_infos} == set(session) == set(recipe().flat())
+    # The figures beside them are there.
+    for metric in listed.metric_infos:
+        assert metric.name.tag in figures(run.logs / metric.name.group)
+
+
+def test_tensorboard_has_attention_and_pictures_of_it(run):
+    index = Index(run.logs)
+    index.refresh()
+    sources = [source for source, _ in list(DemoSource("validation"))[:2]]
+    tags = [f"{number} {source}" for number, source in enumerate(sources, start=1)]
+    assert {tag: list(steps) for tag, steps in index.places["attention"].items()} == {tag: [4, 6] for tag in tags}
+    header = index.header("attention", tags[0], 6)
+    assert header.sizes == {"encoder": [1, 2], "decoder": [1, 2], "cross": [1, 2]}
+    assert header.reference == next(iter(DemoSource("validation")))[1]
+    pictures = figures(run.logs / "attention")
+    for tag in tags:
+        for _, picture in pictures[f"attention: {tag}"]:
+            assert picture[2].startswith(b"\x89PNG")
+
+
+def test_tensorboard_has_graph_and_histograms_when_asked(run):
+    graph = EventAccumulator(str(run.logs / "graph")).Reload().Graph()
+    assert any("cross_attention" in node.name for node in graph.node)
+    weights = [variable.path for variable in load_model(run.path).trainable_variables]
+    histograms = {tag.removesuffix("/histogram") for tag in figures(run.logs / "train") if tag.endswith("/histogram")}
+    assert len(histograms) >= len(weights) - 1
+
+
+def test_the_projector_has_every_token_and_its_name(run):
+    config = text_format.Parse((run.logs / "projector_config.pbtxt").read_text(), ProjectorConfig())
+    (embedding,) = config.embeddings  # one matrix for both sides
+    names = (run.logs / embedding.metadata_path).read_text(encoding="utf-8").split("\n")[:-1]
+    assert len(names) == 500 == embedding.tensor_shape[0]
+    assert names[:4] == ["<pad>", "<unk>", "<s>", "</s>"]
+    table = np.frombuffer((run.logs / embedding.tensor_path).read_bytes(), "<f4").reshape(embedding.tensor_shape)
+    newest = keras.saving.load_model(run.step_checkpoints()[-1])
+    np.testing.assert_array_equal(table, newest.encoder.embedding.embeddings)
 
 
 def test_tensorboard_has_sample_translations(run):

@@ -26,9 +26,9 @@ from tf_transformer.export.translator import Translator
 from tf_transformer.model import Transformer
 from tf_transformer.recipe import DataSettings, Recipe, load_recipe, save_recipe
 from tf_transformer.run_directory import RunDirectory, load_model
-from tf_transformer.tensorboard.board import AttentionBoard
+from tf_transformer.tensorboard.training import tensorboard_callbacks
 from tf_transformer.tokenizers import train_tokenizers
-from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, Pace, SampleTranslations, StopAt
+from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, Pace, StopAt
 from tf_transformer.training.data_wait import DataWait
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.loss import SmoothedCrossEntropy
@@ -36,7 +36,6 @@ from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCoun
 from tf_transformer.training.optimizer import make_optimizer
 from tf_transformer.training.progress import ProgressBar
 from tf_transformer.training.state import TrainingState
-from tf_transformer.translation import translate_texts
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -154,7 +153,7 @@ def train(
         save_recipe(recipe, run.recipe)
         tokenizers.save(run.tokenizer)
     console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
-    most = max(recipe.training.sample_translations, recipe.training.sample_attention)
+    most = max(recipe.training.sample_translations, recipe.tensorboard.attention, recipe.tensorboard.bleu)
     before = _fit(model, recipe, run, tokenizers, batches, list(islice(validation_pairs, most)), console)
 
     if recipe.training.average_checkpoints:
@@ -172,24 +171,13 @@ def _check_same(recipe: Recipe, run: RunDirectory) -> None:
     """Raises a UserError where a run that would go on was begun with another recipe."""
     if not run.recipe.is_file():  # broken off before it was written
         return
-    theirs, ours = _settings(load_recipe(run.recipe)), _settings(recipe)
+    theirs, ours = load_recipe(run.recipe).flat(), recipe.flat()
     other = [key for key in ours if theirs[key] != ours[key]]
     if other:
         raise UserError(
             f"{run.path}: a training that was broken off lies here, which differs in {', '.join(other)}; give its own "
             "recipe and settings to go on with it, or another folder with --run-dir"
         )
-
-
-def _settings(recipe: Recipe) -> dict[str, Any]:
-    """A recipe's values by their dotted keys."""
-    settings = {}
-    for name, value in recipe.model_dump().items():
-        if isinstance(value, dict):
-            settings |= {f"{name}.{key}": each for key, each in value.items()}
-        else:
-            settings[name] = value
-    return settings
 
 
 def _batches(
@@ -233,25 +221,14 @@ def _fit(
     training = recipe.training
     checkpoints = Checkpoints(run.checkpoints, keep=training.keep_checkpoints)
     progress = ProgressBar(training.steps, console)
-    tensorboard = keras.callbacks.TensorBoard(run.logs, write_graph=False, profile_batch=0)
+    # Greedily: it is to show the model's progress, at little cost.
+    translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
+    tensorboard = tensorboard_callbacks(recipe, run, translator, samples)
     train_batches, validation_batches = batches
     wait = DataWait()
     # The average of the weights comes before all that looks at them.
     average = [AveragedWeights()] if training.ema else []
-    callbacks = [StopAt(training.steps), *average, Pace(), wait, tensorboard, checkpoints, progress]
-    # Greedily: they are to show the model's progress, at little cost.
-    translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
-    # In folders of their own: of several files in one, TensorBoard goes on reading only the newest.
-    if training.sample_translations:
-
-        def translate(texts: Sequence[str]) -> list[str]:
-            return [translation.text for translation in translate_texts(translator.translate, texts)]
-
-        pairs = samples[: training.sample_translations]
-        callbacks.append(SampleTranslations(translate, pairs, run.logs / "translations"))
-    if training.sample_attention:
-        attend = translator.functions["translate_with_attention"]
-        callbacks.append(AttentionBoard(samples[: training.sample_attention], attend, run.logs / "attention"))
+    callbacks = [StopAt(training.steps), *average, Pace(), wait, *tensorboard, checkpoints, progress]
     early_stopping = None
     if training.early_stopping:
         early_stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping)

@@ -80,9 +80,16 @@ def plot_inspection(inspection: Inspection, path: str | Path) -> Path:
     Returns:
         The path of the picture.
     """
+    path = Path(path)
+    draw_inspection(inspection).savefig(path, format="png", dpi=_DPI)
+    return path
+
+
+def draw_inspection(inspection: Inspection) -> Figure:
+    """Draws what `plot_inspection` writes."""
     cross = inspection.attention["cross"][-1]
     title = "Encoder-decoder attention of the last layer"
-    return plot_attention(cross, inspection.source_tokens, inspection.target_tokens, path, title)
+    return draw_attention(cross, inspection.source_tokens, inspection.target_tokens, title)
 
 
 def draw_attention(

@@ -82,7 +82,7 @@ def test_unknown_key_names_the_nearest(write, section, given, nearest):
         ("seeds", "did you mean seed?"),
         ("extend", "did you mean extends?"),
         ("vocab_size", "did you mean tokenizer.vocab_size?"),
-        ("xyzzy", "choose from name, seed, data, tokenizer, model, training, evaluation, extends"),
+        ("xyzzy", "choose from name, seed, data, tokenizer, model, training, tensorboard, evaluation, extends"),
     ],
 )
 def test_unknown_key_at_the_top(write, given, advice):
@@ -129,13 +129,14 @@ RIGHT = {
     "training.weight_decay training.clip_norm "
     "training.r_drop training.gradient_accumulation training.steps_per_execution training.validate_every "
     "training.keep_checkpoints training.average_checkpoints training.early_stopping "
-    "training.sample_translations "
+    "training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
     "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length",
     "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
     "training.label_smoothing "
     "training.r_drop evaluation.alpha",
-    "truth": "tokenizer.joint model.norm_first training.jit_compile evaluation.lowercase",
+    "truth": "tokenizer.joint model.norm_first training.jit_compile tensorboard.histograms tensorboard.graph "
+    "tensorboard.embeddings evaluation.lowercase",
     "list": "",
     "mapping": "",
 }

@@ -24,6 +24,8 @@ SIZES = {
     "training.warmup_steps": 1,
     "training.validate_every": 2,
     "training.sample_translations": 1,
+    "tensorboard.attention": 0,
+    "tensorboard.bleu": 0,
     "evaluation.beam_size": 1,
     "evaluation.extra_length": 0,
 }

@@ -105,6 +105,16 @@ def on_two_devices(optimizer):
 
 
 @pytest.mark.parametrize("train", [on_one_device, with_a_scaled_loss, on_two_devices])
+@pytest.mark.parametrize("clip_norm", [None, 0.01])
+def test_it_tells_how_long_the_last_gradient_was(train, clip_norm):
+    optimizer = written_down(TransformerAdam(0.01, clip_norm=clip_norm, keep_gradient_norm=True))
+    train(optimizer)
+    trained = on_two_devices.optimizer if train is on_two_devices else optimizer
+    by_numpy = np.sqrt(sum((grad**2).sum() for grad in gradients()[-1]))
+    assert keras.ops.convert_to_numpy(trained.gradient_norm) == pytest.approx(by_numpy, rel=1e-5)
+
+
+@pytest.mark.parametrize("train", [on_one_device, with_a_scaled_loss, on_two_devices])
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -166,7 +166,6 @@ class TrainingSettings(_Settings):
     early_stopping: Count | None = Field(None, description="validations without gain that end training")
     distribution: Literal["mirrored", "single"] = Field("mirrored", description="all devices, or one")
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
-    sample_attention: CountOrZero = Field(2, description="sentences whose attention is written at each validation")
 
     @model_validator(mode="after")
     def _check_schedule(self) -> TrainingSettings:
@@ -199,6 +198,17 @@ class TrainingSettings(_Settings):
         return self
 
 
+class TensorBoardSettings(_Settings):
+    """What is written for TensorBoard beside the figures and the sample translations."""
+
+    attention: CountOrZero = Field(2, description="validation sentences whose attention is shown")
+    bleu: CountOrZero = Field(0, description="validation sentences that BLEU is worked out on")
+    histograms: bool = Field(False, description="write histograms of the weights at each validation")
+    graph: bool = Field(False, description="write the model's graph")
+    embeddings: bool = Field(False, description="write the embeddings at the end, for the projector")
+    profile: Count | None = Field(None, description="first of the ten steps that the profiler watches")
+
+
 class EvaluationSettings(_Settings):
     """How translations are made and scored."""
 
@@ -222,7 +232,18 @@ class Recipe(_Settings):
     tokenizer: TokenizerSettings
     model: ModelSettings
     training: TrainingSettings
+    tensorboard: TensorBoardSettings
     evaluation: EvaluationSettings
+
+    def flat(self) -> dict[str, Any]:
+        """The settings by their dotted keys."""
+        settings = {}
+        for name, value in self.model_dump().items():
+            if isinstance(value, dict):
+                settings |= {f"{name}.{key}": each for key, each in value.items()}
+            else:
+                settings[name] = value
+        return settings
 
     @model_validator(mode="before")
     @classmethod

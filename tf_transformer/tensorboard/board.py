@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from tf_transformer.inspection import Attend, Inspection, inspect
+from tf_transformer.plots import draw_inspection
 from tf_transformer.tensorboard.summary import attention_summary
 from tf_transformer.training.callbacks import steps_taken
 
@@ -72,9 +74,17 @@ def write_to_log_dir(log_dir: str | os.PathLike, inspections: Sequence[Inspectio
 
 
 def _write(inspections: Sequence[Inspection], references: Sequence[str | None]) -> None:
-    """Writes with the default summary writer; each sentence is named by its number and text."""
+    """Writes with the default summary writer; each sentence is named by its number and text.
+
+    A picture of the last layer goes to the tab Images, for people without this package.
+    """
+    import tensorflow as tf
+
     for number, (each, reference) in enumerate(zip(inspections, references, strict=True), start=1):
         if each.target_tokens:  # a blank text has none
             name = f"{number} {each.source}"
             tokens = each.source_tokens, each.target_tokens
             attention_summary(name, *tokens, each.attention, reference=reference, alignment=each.alignment)
+            canvas = draw_inspection(each).canvas
+            canvas.draw()
+            tf.summary.image(f"attention: {name}", np.asarray(canvas.buffer_rgba())[None])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ class Pace(keras.callbacks.Callback):
     """Adds `learning_rate` and `tokens_per_second` to the figures of each epoch, before TensorBoard writes them.
 
     Real target tokens are counted, and the time of training alone, without validation. The model must be compiled
-    with the metric `TokenCount`.
+    with the metric `TokenCount`. Where the optimizer keeps it, the last step's `gradient_norm` is added too.
     """
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -37,6 +39,10 @@ class Pace(keras.callbacks.Callback):
         seconds = self._seconds or time.perf_counter() - self._start
         logs["tokens_per_second"] = logs["tokens"] / seconds
         logs["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
+        # Loss scaling wraps the optimizer that updates.
+        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
+        if getattr(optimizer, "keep_gradient_norm", False):
+            logs["gradient_norm"] = float(keras.ops.convert_to_numpy(optimizer.gradient_norm))
 
 
 class StopAt(keras.callbacks.Callback):
@@ -142,8 +148,29 @@ def _name(step: int) -> str:
     return f"step-{step:08d}.keras"
 
 
+class ValidationBleu(keras.callbacks.Callback):
+    """Adds `val_bleu` to the figures of each epoch, before TensorBoard writes them.
+
+    Args:
+        translate: maps texts to their translations.
+        pairs: sentences and their references.
+    """
+
+    def __init__(self, translate: Callable[[Sequence[str]], Sequence[str]], pairs: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self.translate = translate
+        self.sources, self.references = ([pair[side] for pair in pairs] for side in (0, 1))
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        from tf_transformer.evaluation import score_translations
+
+        logs["val_bleu"] = score_translations(self.translate(self.sources), self.references).bleu
+
+
 class SampleTranslations(keras.callbacks.Callback):
     """Writes translations of a few sentences as text for TensorBoard at the end of each epoch.
+
+    Beside each stands its reference; words that one has and the other has not are bold.
 
     Args:
         translate: maps texts to their translations.
@@ -167,9 +194,9 @@ class SampleTranslations(keras.callbacks.Callback):
         import tensorflow as tf
 
         translations = self.translate([source for source, _ in self.pairs])
-        rows = [(*pair, translation) for pair, translation in zip(self.pairs, translations, strict=True)]
         lines = ["| source | reference | translation |", "| --- | --- | --- |"]
-        lines += ["| " + " | ".join(_cell(text) for text in row) + " |" for row in rows]
+        for (source, reference), translation in zip(self.pairs, translations, strict=True):
+            lines.append("| " + " | ".join([_cell(source), *_marked(reference, translation)]) + " |")
         # One file for all: TensorBoard reads several by the order of their names, which isn't always that of time.
         self._writer = self._writer or tf.summary.create_file_writer(self.log_dir)
         with self._writer.as_default(step=steps_taken(self.model)):
@@ -177,6 +204,18 @@ class SampleTranslations(keras.callbacks.Callback):
         self._writer.flush()
 
 
+def _marked(reference: str, translation: str) -> tuple[str, str]:
+    """Both as Markdown, the words that one has and the other has not in bold."""
+    words = reference.split(), translation.split()
+    texts: tuple[list[str], list[str]] = ([], [])
+    for kind, *spans in SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+        for text, side, (start, end) in zip(texts, words, (spans[:2], spans[2:]), strict=True):
+            if start < end:
+                part = _cell(" ".join(side[start:end]))
+                text.append(part if kind == "equal" else f"**{part}**")
+    return " ".join(texts[0]), " ".join(texts[1])
+
+
 def _cell(text: str) -> str:
-    """Text as a cell of a Markdown table."""
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
+    """Text as a cell of a Markdown table, in which nothing is markup."""
+    return re.sub(r"([\\`*_{}\[\]<>()#+\-.!|~])", r"\\\1", text.replace("\n", " "))

@@ -36,6 +36,7 @@ def make_optimizer(training: TrainingSettings, d_model: int) -> keras.optimizers
         _make_schedule(training, d_model),
         weight_decay=training.weight_decay or None,
         clip_norm=training.clip_norm,
+        keep_gradient_norm=True,
         **average,
     )
 
@@ -61,6 +62,8 @@ class TransformerAdam(keras.optimizers.Adam):
             (AdamW: Loshchilov & Hutter, 2019). Biases and layer norms, which are vectors, keep theirs. None for none.
         clip_norm: the longest that the gradient, all weights' as one vector, may be; a longer one is made this long.
             None for no limit.
+        keep_gradient_norm: whether the variable `gradient_norm` tells how long the last step's gradient was, before it
+            was clipped: of the whole batch, all weights' as one vector.
         **kwargs: other arguments of `keras.optimizers.Adam`, such as `use_ema` and `ema_momentum`.
 
     Raises:
@@ -82,6 +85,7 @@ class TransformerAdam(keras.optimizers.Adam):
         epsilon: float = 1e-9,
         weight_decay: float | None = None,
         clip_norm: float | None = None,
+        keep_gradient_norm: bool = False,
         **kwargs: Any,
     ) -> None:
         if clip_norm is not None and not clip_norm > 0:
@@ -90,12 +94,17 @@ class TransformerAdam(keras.optimizers.Adam):
             learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, weight_decay=weight_decay, **kwargs
         )
         self.clip_norm = clip_norm
+        self.keep_gradient_norm = keep_gradient_norm
 
     def build(self, variables: list[keras.Variable]) -> None:
+        if self.built:
+            return
         # Said here and not by whoever makes the optimizer, so that one that was saved keeps to it.
-        if not self.built:
-            self.exclude_from_weight_decay(var_list=[variable for variable in variables if len(variable.shape) < 2])
+        self.exclude_from_weight_decay(var_list=[variable for variable in variables if len(variable.shape) < 2])
         super().build(variables)
+        if self.keep_gradient_norm:
+            # All devices assign the same.
+            self.gradient_norm = self.add_variable((), name="gradient_norm", aggregation="only_first_replica")
 
     def apply(self, grads: list[Any], trainable_variables: list[keras.Variable] | None = None) -> None:
         """Takes a step.
@@ -104,8 +113,14 @@ class TransformerAdam(keras.optimizers.Adam):
             grads: the gradients, or under a distribution strategy this device's share of them; float, as the variables.
             trainable_variables: what to update; unless given, what the optimizer was built with.
         """
-        if self.clip_norm is not None:
-            grads = _clip(grads, self.clip_norm)
+        if trainable_variables is not None:
+            self.build(trainable_variables)
+        if self.clip_norm is not None or self.keep_gradient_norm:
+            norm = _norm(grads)
+            if self.keep_gradient_norm:
+                self.gradient_norm.assign(norm)
+            if self.clip_norm is not None:
+                grads = _scaled(grads, self.clip_norm / norm)
         super().apply(grads, trainable_variables)
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
@@ -133,7 +148,8 @@ class TransformerAdam(keras.optimizers.Adam):
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "clip_norm": self.clip_norm}
+        own = {"clip_norm": self.clip_norm, "keep_gradient_norm": self.keep_gradient_norm}
+        return {**super().get_config(), **own}
 
 
 def _handle(variable: Any) -> Any:
@@ -141,13 +157,16 @@ def _handle(variable: Any) -> Any:
     return (variable.value if isinstance(variable, keras.Variable) else variable).handle
 
 
-def _clip(grads: list[Any], clip_norm: float) -> list[Any]:
-    """Makes gradients shorter by one factor, so that their sum over the devices is at most `clip_norm` long.
+def _norm(grads: list[Any]) -> Any:
+    """How long the whole batch's gradient is, summed over the devices; float32.
 
-    Keras's `global_clipnorm` clips each device's share, so that two devices would take another step than one.
+    Keras's `global_clipnorm` takes each device's share, so that two devices would take another step than one.
     """
     of_batch = sum_over_replicas([grad for grad in grads if grad is not None])
-    norm = ops.sqrt(sum(ops.sum(ops.square(grad)) for grad in of_batch))
-    # Of an infinite gradient NaN is left, which doesn't pass unnoticed.
-    factor = ops.minimum(1.0, clip_norm / norm)
+    return ops.sqrt(sum(ops.sum(ops.square(ops.cast(grad, "float32"))) for grad in of_batch))
+
+
+def _scaled(grads: list[Any], factor: Any) -> list[Any]:
+    """Makes gradients shorter by one factor, if it is below 1. An infinite gradient gives NaN, which is noticed."""
+    factor = ops.minimum(1.0, factor)
     return [None if grad is None else grad * ops.cast(factor, grad.dtype) for grad in grads]

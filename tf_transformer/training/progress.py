@@ -54,10 +54,11 @@ class ProgressBar(keras.callbacks.Callback):
             self.progress.update(self.task, advance=1, loss=float(logs["loss"]))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        bleu = f"BLEU {logs['val_bleu']:.2f}   " if "val_bleu" in logs else ""
         self.console.print(
             f"step {steps_taken(self.model):>7,}   loss {logs['loss']:.3f}   "
             f"perplexity {logs['perplexity']:8.2f}   on validation {logs['val_perplexity']:8.2f}   "
-            f"accuracy {logs['val_accuracy']:.3f}   {logs['tokens_per_second']:,.0f} tokens/s   "
+            f"accuracy {logs['val_accuracy']:.3f}   {bleu}{logs['tokens_per_second']:,.0f} tokens/s   "
             f"waited for data {logs['data_wait']:.1%}",
             highlight=False,
         )
