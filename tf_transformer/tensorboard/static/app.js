@@ -93,12 +93,13 @@ export function show(root, source, memory) {
     const open = (layer, picked) => change({view: 'heat', layer: String(layer), head: String(picked)});
     const draw = {grid: () => grid(scene, open), heat: () => heatMap(scene, tell), lines: () => lines(scene)};
     const picture = (draw[state.view] ?? draw.grid)();
+    if (state.view === 'lines') tell(picture.getAttribute('aria-label'));
     view.replaceChildren(
       sentences(header),
       bar(header, scene, picture),
       ...(header.notice ? [element('p', {class: 'notice'}, header.notice)] : []),
-      ...(state.view === 'heat' ? [told] : []),
       ...(state.view === 'lines' ? [headSwitches(scene)] : []),
+      ...(state.view === 'grid' ? [] : [told]),
       element('div', {class: 'picture'}, picture),
     );
     focused?.();

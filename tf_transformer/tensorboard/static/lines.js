@@ -6,7 +6,7 @@ import {pick} from './weights.js';
 const STEP = 22; // pixels from one token to the next
 const BETWEEN = 260;
 const LEAST = 0.01; // a weight below it would not be seen
-const MOST = 4000; // lines; more would be slow and no clearer
+const MOST = 1500; // lines; more would be slow and no clearer
 
 /** Draws the lines of the heads in `scene.shown`: what is attended to on the left, what attends on the right. */
 export function lines(scene) {
@@ -41,7 +41,7 @@ export function lines(scene) {
     right + widest(rows) + 14,
     y(Math.max(rows.length, columns.length)),
     colours,
-    found.cut ? `lines; of ${found.all} the ${MOST} strongest` : 'lines',
+    found.cut ? `the ${MOST} strongest of ${found.all} lines` : `${found.all} lines`,
     svg('g', {class: 'lines', fill: 'none'}, ...paths),
     ...words(columns, 'column', left - 8, 'end'),
     ...words(rows, 'row', right + 8, 'start'),
