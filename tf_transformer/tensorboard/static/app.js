@@ -137,9 +137,13 @@ export function show(root, source, memory) {
       ...(state.view === 'grid' ? [] : [selection('layer', 'Layer', numbers(scene.layers), scene.layer)]),
       ...(state.view === 'heat' ? [selection('head', 'Head', [...numbers(scene.heads), ...COMBINED.map((how) => [how, how])], scene.picked)] : []),
       element('span', {class: 'space'}),
-      element('button', {type: 'button', name: 'svg', onclick: () => saveSvg(picture, name)}, 'SVG'),
-      element('button', {type: 'button', name: 'png', onclick: () => savePng(picture, name)}, 'PNG'),
-      element('button', {type: 'button', name: 'json', onclick: () => saveJson(facts, scene.all, scene, name)}, 'JSON'),
+      element(
+        'div',
+        {class: 'tabs', role: 'group', 'aria-label': 'Save'},
+        element('button', {type: 'button', name: 'svg', onclick: () => saveSvg(picture, name)}, 'SVG'),
+        element('button', {type: 'button', name: 'png', onclick: () => savePng(picture, name)}, 'PNG'),
+        element('button', {type: 'button', name: 'json', onclick: () => saveJson(facts, scene.all, scene, name)}, 'JSON'),
+      ),
     );
   }
 
