@@ -254,6 +254,8 @@ def inspect(
     for file in (html, png):
         if file and file.exists():
             raise UserError(f"{file}: is there already and is left as it is; give another name")
+        if file and not file.parent.is_dir():
+            raise UserError(f"{file.parent}: no such folder; make it first, or give a file in another")
     with quiet_tensorflow():
         from tf_transformer.inspection import inspect, load_attend
         from tf_transformer.tensorboard.board import write_to_log_dir

@@ -1,0 +1,71 @@
+"""Looking into a model: for TensorBoard, as a page, as a picture."""
+
+import pytest
+
+from tests.cli.command import assert_mistake, contents
+from tests.tiny_run import PAIRS
+from tf_transformer.tensorboard.events import Index
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+SENTENCES = [source for source, _ in PAIRS[:2]]
+TRANSLATIONS = [target for _, target in PAIRS[:2]]
+
+
+def test_it_translates_and_writes_all_that_is_asked_for(command, tiny_saved_model, tmp_path):
+    logs, page, picture = tmp_path / "logs", tmp_path / "a page.html", tmp_path / "picture.png"
+    outcome = command("inspect", tiny_saved_model, *SENTENCES, "--logdir", logs, "--html", page)
+    assert (outcome.status, outcome.lines) == (0, TRANSLATIONS)
+    assert f"tensorboard --logdir {logs}" in outcome.err and str(page) in outcome.err
+    index = Index(logs)
+    index.refresh()
+    assert list(index.places["."]) == [f"{number} {source}" for number, source in enumerate(SENTENCES, start=1)]
+    header = index.header(".", f"1 {SENTENCES[0]}", 0)
+    weights = index.layer(".", f"1 {SENTENCES[0]}", 0, "cross", 0)
+    assert weights.shape == (2, len(header.target), len(header.source))
+    assert weights.sum(axis=-1) == pytest.approx(1, abs=0.01)
+    assert all(f"{number} {source}" in page.read_text() for number, source in enumerate(SENTENCES, start=1))
+
+    assert command("inspect", tiny_saved_model, SENTENCES[0], "--png", picture).lines == TRANSLATIONS[:1]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_gives_what_its_export_gives(command, tiny_run_directory, tiny_saved_model, tmp_path):
+    for model, name in ((tiny_run_directory.path, "run"), (tiny_saved_model, "export")):
+        assert command("inspect", model, SENTENCES[0], "--logdir", tmp_path / name).lines == TRANSLATIONS[:1]
+    index = Index(tmp_path)
+    index.refresh()
+    for kind in ("encoder", "decoder", "cross"):
+        one, other = (index.layer(name, f"1 {SENTENCES[0]}", 0, kind, 0) for name in ("run", "export"))
+        assert one == pytest.approx(other, abs=1e-3)
+
+
+def test_a_sentence_that_is_too_long_is_cut_and_told(command, tiny_saved_model, tmp_path):
+    outcome = command("inspect", tiny_saved_model, "A man sees a house. " * 20, "--html", tmp_path / "page.html")
+    assert outcome.status == 0
+    assert "cut to the model's positions: A man sees" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["A dog."], "give --logdir DIR for TensorBoard, --html FILE or --png FILE"),
+        (["A dog.", " ", "--html", "{}/new.html"], "sentence 2 is blank"),
+        (["A dog.", "A cat.", "--png", "{}/new.png"], "--png draws one sentence"),
+        (["A dog.", "--html", "{}/there.html"], "there.html: is there already"),
+        (["A dog.", "--png", "{}/there.html"], "there.html: is there already"),
+        (["A dog.", "--html", "{}/none/page.html"], "{}/none: no such folder"),
+        (["A dog.", "--png", "{}/none/picture.png"], "{}/none: no such folder"),
+    ],
+)
+def test_mistakes_are_one_line_and_change_nothing(command, tiny_saved_model, tmp_path, arguments, told):
+    (tmp_path / "there.html").write_text("precious")
+    before = contents(tmp_path)
+    outcome = command("inspect", tiny_saved_model, *(each.replace("{}", str(tmp_path)) for each in arguments))
+    assert_mistake(outcome, told.replace("{}", str(tmp_path)))
+    assert contents(tmp_path) == before
+
+
+def test_what_is_no_model_is_told(command, tmp_path):
+    outcome = command("inspect", tmp_path / "none", "A dog.", "--html", tmp_path / "page.html")
+    assert_mistake(outcome, "neither a run nor a SavedModel (no such folder)")

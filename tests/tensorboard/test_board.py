@@ -1,0 +1,53 @@
+"""The callback: what it writes, and when."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.tensorboard import AttentionBoard
+from tf_transformer.tensorboard.events import Index
+
+
+class Model:
+    """A model in training, as far as the callback looks at it: after each epoch it has made ten more updates."""
+
+    class optimizer:  # noqa: N801
+        iterations = 0
+
+
+def attend(texts):
+    """As a model does it that says each word again, and attends to nothing else; it says nothing to a blank text."""
+    tokens = [text.split() for text in texts.numpy()]
+    length = len(tokens[0])
+    weights = tf.eye(length)[None, None, None]
+    return {
+        "translation": texts,
+        "source_tokens": tf.constant(tokens, tf.string, shape=[1, length]),
+        "target_tokens": tf.constant(tokens, tf.string, shape=[1, length]),
+        **{f"{kind}_attention": weights for kind in ("encoder", "decoder", "cross")},
+        "alignment": tf.range(length)[None],
+        "truncated": tf.constant([False]),
+    }
+
+
+@pytest.mark.parametrize(("every", "steps"), [(1, [10, 20, 30, 40, 50]), (2, [10, 30, 50]), (9, [10])])
+def test_it_writes_at_the_first_epoch_and_every_so_many_after(tmp_path, every, steps):
+    board = AttentionBoard(["a b", ("c", "Verweis"), " "], attend, tmp_path, every)
+    model = Model()
+    board.set_model(model)
+    for epoch in range(5):
+        model.optimizer.iterations = 10 * (epoch + 1)
+        board.on_epoch_end(epoch)
+    index = Index(tmp_path)
+    index.refresh()
+    assert {tag: list(found) for tag, found in index.places["."].items()} == {"1 a b": steps, "2 c": steps}
+    assert index.header(".", "1 a b", 10).reference is None
+    assert index.header(".", "2 c", 10).reference == "Verweis"
+    np.testing.assert_array_equal(index.layer(".", "1 a b", 10, "cross", 0), [np.eye(2)])
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("every", [0, -1])
+def test_every_must_be_a_number_of_epochs(tmp_path, every):
+    with pytest.raises(ValueError, match=f"every is {every}; give a whole number from 1 up"):
+        AttentionBoard(["a"], attend, tmp_path, every)
