@@ -80,12 +80,13 @@ def test_the_demo(tmp_path, capsys):
     for text in (f"{scores['bleu']:.2f}", scores["signature"], "perplexity", "loss", "seconds", "attention.png"):
         assert text in shown
     assert all(source in shown for source, _ in _samples())
+    assert f"tensorboard --logdir {Path('runs') / 'demo'}" in shown
     lines = LOADING.format(path=str(exported))
     assert lines.strip() in shown
 
     # The two lines work as they stand, where they were shown.
     source, reference = _samples()[0]
-    asking = f"print(translate(tf.constant([{source!r}]))['translation'].numpy()[0].decode())"
+    asking = f"print(translator.translate(tf.constant([{source!r}]))['translation'].numpy()[0].decode())"
     answer = subprocess.run([sys.executable, "-I", "-c", lines + asking], cwd=tmp_path, capture_output=True, text=True)
-    assert answer.stdout.strip() in shown
+    assert answer.stdout.strip() and answer.stdout.strip() in shown
     assert len(answer.stdout.split()) == pytest.approx(len(reference.split()), abs=3)
