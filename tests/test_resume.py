@@ -13,6 +13,7 @@ import pytest
 from tests.cli.command import COMMAND, contents
 from tests.test_experiment import figures
 from tests.tiny_run import RECIPE, settings, write_pairs
+from tf_transformer.errors import UserError
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training.callbacks import Checkpoints
 from tf_transformer.training.state import TrainingState
@@ -150,3 +151,18 @@ def test_from_a_damaged_state_a_model_gets_nothing(tmp_path, place):
     assert state.restore(model) == [path]
     assert all(np.array_equal(*values) for values in zip(before, model.get_weights(), strict=True))
     assert not path.exists()
+
+
+def test_a_state_of_another_optimizer_is_told_and_kept(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    state, saved = TrainingState(tmp_path / "state", Checkpoints(tmp_path / "checkpoints", 1)), small_model()
+    state.set_model(saved)
+    state.on_epoch_end(0)
+    state.checkpoints.set_model(saved)
+    state.checkpoints.save()
+    before = contents(tmp_path)
+    model = small_model()
+    model.optimizer.add_variable((), name="another")
+    with pytest.raises(UserError, match="whole, but not of this model and optimizer"):
+        state.restore(model)
+    assert contents(tmp_path) == before

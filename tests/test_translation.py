@@ -208,7 +208,7 @@ def test_engines(tiny_run_directory, tmp_path):
     with pytest.raises(UserError, match="engine is marian; choose from tensorflow, ctranslate2"):
         load_translate(tiny_run_directory.path, engine="marian")
     (tmp_path / "model.bin").touch()
-    assert fails(tmp_path).endswith("a CTranslate2 model; give --engine ctranslate2 with it")
+    assert fails(tmp_path).endswith("a CTranslate2 model; translate and evaluate take it with --engine ctranslate2")
 
 
 @pytest.mark.parametrize("kept", [0, 0.5])

@@ -249,13 +249,19 @@ def inspect(
     for number, sentence in enumerate(sentences, start=1):
         if not sentence.strip():
             raise UserError(f"sentence {number} is blank; give words to translate")
+        if not sentence.isascii() and sentence != sentence.encode("utf-8", "replace").decode("utf-8"):
+            raise UserError(f"sentence {number} is not UTF-8; give it in UTF-8")
     if png and len(sentences) > 1:
         raise UserError("--png draws one sentence; give one, or --html FILE for several")
-    for file in (html, png):
-        if file and file.exists():
+    if html and html == png:
+        raise UserError(f"{html}: can't be page and picture; give --html and --png two names")
+    for file in filter(None, (html, png)):
+        if file.exists():
             raise UserError(f"{file}: is there already and is left as it is; give another name")
-        if file and not file.parent.is_dir():
+        if not file.parent.is_dir():
             raise UserError(f"{file.parent}: no such folder; make it first, or give a file in another")
+    if logdir and logdir.exists() and not logdir.is_dir():
+        raise UserError(f"{logdir}: a file; give a folder with --logdir")
     with quiet_tensorflow():
         from tf_transformer.inspection import inspect, load_attend
         from tf_transformer.tensorboard.board import write_to_log_dir
@@ -267,7 +273,8 @@ def inspect(
             notes.print(f"cut to the model's positions: {each.source}", markup=False)
         print(each.translation)
     if logdir:
-        write_to_log_dir(logdir, inspections)
+        # A run of its own for each model: they can be compared.
+        write_to_log_dir(logdir / (model.as_posix().strip("./").replace("/", "-") or "model"), inspections)
         notes.print(f"see the tab Attention of: tensorboard --logdir {logdir}")
     if html:
         notes.print(f"page: {write_page(html, inspections, str(model))}")

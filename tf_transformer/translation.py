@@ -80,7 +80,7 @@ def load_translator(path: Path, changes: Mapping[str, Any]) -> Translator:
         UserError: no run is there, it is damaged, or an option can't be.
     """
     if (path / "model.bin").is_file():
-        raise UserError(f"{path}: a CTranslate2 model; give --engine ctranslate2 with it")
+        raise UserError(f"{path}: a CTranslate2 model; translate and evaluate take it with --engine ctranslate2")
     if not (path / "recipe.yaml").is_file():
         versions = [p.parent.name for p in path.glob("*/saved_model.pb") if p.parent.name.isdecimal()]
         hint = f"; give one of its versions, such as {path / max(versions, key=int)}" if versions else ""

@@ -18,10 +18,11 @@ def test_it_translates_and_writes_all_that_is_asked_for(command, tiny_saved_mode
     assert (outcome.status, outcome.lines) == (0, TRANSLATIONS)
     assert f"tensorboard --logdir {logs}" in outcome.err and str(page) in outcome.err
     index = Index(logs)
-    index.refresh()
-    assert list(index.places["."]) == [f"{number} {source}" for number, source in enumerate(SENTENCES, start=1)]
-    header = index.header(".", f"1 {SENTENCES[0]}", 0)
-    weights = index.layer(".", f"1 {SENTENCES[0]}", 0, "cross", 0)
+    ((run, tags),) = index.refresh().items()
+    assert run.endswith("savedmodels-tiny-1")
+    assert list(tags) == [f"{number} {source}" for number, source in enumerate(SENTENCES, start=1)]
+    header = index.header(run, f"1 {SENTENCES[0]}", 0)
+    weights = index.layer(run, f"1 {SENTENCES[0]}", 0, "cross", 0)
     assert weights.shape == (2, len(header.target), len(header.source))
     assert weights.sum(axis=-1) == pytest.approx(1, abs=0.01)
     assert all(f"{number} {source}" in page.read_text() for number, source in enumerate(SENTENCES, start=1))
@@ -31,12 +32,13 @@ def test_it_translates_and_writes_all_that_is_asked_for(command, tiny_saved_mode
 
 
 def test_a_run_gives_what_its_export_gives(command, tiny_run_directory, tiny_saved_model, tmp_path):
-    for model, name in ((tiny_run_directory.path, "run"), (tiny_saved_model, "export")):
-        assert command("inspect", model, SENTENCES[0], "--logdir", tmp_path / name).lines == TRANSLATIONS[:1]
+    for model in (tiny_run_directory.path, tiny_saved_model):
+        assert command("inspect", model, SENTENCES[0], "--logdir", tmp_path).lines == TRANSLATIONS[:1]
     index = Index(tmp_path)
-    index.refresh()
+    runs = list(index.refresh())
+    assert len(runs) == 2  # side by side
     for kind in ("encoder", "decoder", "cross"):
-        one, other = (index.layer(name, f"1 {SENTENCES[0]}", 0, kind, 0) for name in ("run", "export"))
+        one, other = (index.layer(run, f"1 {SENTENCES[0]}", 0, kind, 0) for run in runs)
         assert one == pytest.approx(other, abs=1e-3)
 
 
@@ -54,6 +56,9 @@ def test_a_sentence_that_is_too_long_is_cut_and_told(command, tiny_saved_model, 
         (["A dog.", "A cat.", "--png", "{}/new.png"], "--png draws one sentence"),
         (["A dog.", "--html", "{}/there.html"], "there.html: is there already"),
         (["A dog.", "--png", "{}/there.html"], "there.html: is there already"),
+        (["A dog.", "--html", "{}/new", "--png", "{}/new"], "{}/new: can't be page and picture"),
+        (["A dog.", "--logdir", "{}/there.html"], "{}/there.html: a file; give a folder"),
+        (["A \udcff dog.", "--html", "{}/new.html"], "sentence 1 is not UTF-8"),
         (["A dog.", "--html", "{}/none/page.html"], "{}/none: no such folder"),
         (["A dog.", "--png", "{}/none/picture.png"], "{}/none: no such folder"),
     ],

@@ -51,3 +51,22 @@ def test_it_writes_at_the_first_epoch_and_every_so_many_after(tmp_path, every, s
 def test_every_must_be_a_number_of_epochs(tmp_path, every):
     with pytest.raises(ValueError, match=f"every is {every}; give a whole number from 1 up"):
         AttentionBoard(["a"], attend, tmp_path, every)
+
+
+def test_a_model_that_has_diverged_goes_on_training(tmp_path):
+    def diverged(texts):
+        output = attend(texts)
+        return {**output, "cross_attention": output["cross_attention"] * float("nan")}
+
+    board = AttentionBoard(["a b"], diverged, tmp_path)
+    board.set_model(Model())
+    board.on_epoch_end(0)
+    assert Index(tmp_path).refresh() == {}
+
+
+def test_a_long_sentence_has_a_short_name(tmp_path):
+    board = AttentionBoard(["ab " * 60], attend, tmp_path)
+    board.set_model(Model())
+    board.on_epoch_end(0)
+    ((name,),) = Index(tmp_path).refresh().values()
+    assert name == f"1 {'ab ' * 60}"[:99] + "…"

@@ -3,6 +3,7 @@
 import json
 import re
 import urllib.parse
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -92,6 +93,7 @@ def test_a_click_opens_a_head_and_hovering_tells_its_weights(tab, log_dir):
     page, frame = tab()
     frame.locator(".map[data-layer='1'][data-picked='2']").click()
     source, target, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
+    expect(frame.locator(".cells")).to_be_focused()
     for row, column in ((0, 0), (len(target) - 1, 2), (2, len(source) - 1)):
         page.mouse.move(*cell_of(frame, row, column, len(target), len(source)))
         text = f"{target[row]} → {source[column]}: {expected['cross'][1, 2, row, column]:.3f}"
@@ -110,7 +112,7 @@ def test_the_alignment_lies_on_top(tab, log_dir):
     _, frame = tab(view="heat")
     source, target, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
     mean = expected["cross"].astype(float).mean(axis=(0, 1))
-    assert target[-1] != "</s>" or frame.locator(".aligned").count() == len(target)
+    expect(frame.locator(".aligned")).to_have_count(len(target))  # each has a place
     image = frame.locator(".cells image")
     left, top, width, height = (float(image.get_attribute(name)) for name in ("x", "y", "width", "height"))
     for mark in frame.locator(".aligned").all():
@@ -152,6 +154,42 @@ def test_the_address_brings_the_view_back(tab, new_page):
     expect(again.locator("select[name=layer]")).to_have_value("1")
     expect(again.locator("[name=head-2]")).not_to_be_checked()
     expect(again.get_by_role("slider")).to_have_attribute("aria-valuetext", f"step {STEPS[0]}")
+
+
+def test_a_link_names_all_that_is_shown_and_can_be_followed_in_an_open_page(tab, served):
+    """What is shown first, too: whoever follows it later may have other runs, and newer steps."""
+    page, frame = tab(run="")
+    frame.get_by_role("radio", name=RUN).check()
+    frame.locator(".map[data-layer='1'][data-picked='2']").click()
+    expect(frame.locator(".cells")).to_be_focused()
+    for name, value in {"run": RUN, "tag": TAGS[0], "step": str(STEPS[-1]), "layer": "1", "head": "2"}.items():
+        assert f"p.attention.{name}={urllib.parse.quote(value, safe='')}" in page.url
+    link = address(served, tag=TAGS[2], step=str(STEPS[0]), view="lines")
+    page.evaluate("link => { location.hash = new URL(link).hash; }", link)
+    expect(frame.locator(".lines")).to_have_count(1)
+    expect(frame.get_by_role("radio", name=TAGS[2])).to_be_checked()
+    expect(frame.get_by_role("slider")).to_have_attribute("aria-valuetext", f"step {STEPS[0]}")
+
+
+def test_only_what_is_shown_is_fetched(new_page, tab):
+    page = new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/layer?" in request.url else None)
+    _, frame = tab(page, view="heat", layer="1")
+    assert len(asked) == 1 and "kind=cross" in asked[0] and "layer=1" in asked[0]
+    frame.locator("select[name=head]").select_option("max")  # of the same layer
+    frame.locator("[name=view-lines]").click()
+    expect(frame.locator(".lines")).to_have_count(1)
+    assert len(asked) == 1
+    frame.locator("[name=view-grid]").click()
+    frame.locator(".map").first.wait_for()
+    assert len(asked) == LAYERS
+
+
+@pytest.mark.parametrize("state", [{"kind": "constructor"}, {"view": "toString"}, {"layer": "-1", "head": "99"}])
+def test_an_address_with_nonsense_shows_something_all_the_same(tab, state):
+    _, frame = tab(**state)
+    expect(frame.locator(".problem")).to_have_count(0)
 
 
 def test_lines_are_the_weights_and_a_token_shows_its_own(tab, log_dir):
@@ -197,7 +235,7 @@ def test_tokens_of_any_script_are_text_and_nothing_else(tab, log_dir):
     for view in ("grid", "heat", "lines"):
         frame.locator(f"[name=view-{view}]").click()
         frame.locator(".picture svg").wait_for()
-        assert frame.locator(".sentences dd").first.locator("bdi").all_text_contents() == source
+        assert frame.locator(".sentences dd").first.locator(".chip").all_text_contents() == source
     joined = "".join(source).replace("▁", " ")
     assert "강아지" in joined and "שלום" in joined and "<script>" in joined
     expect(frame.locator(".sentences dd").nth(2)).to_have_text("<i>Ein</i> Verweis")
@@ -218,6 +256,7 @@ def test_what_is_shown_is_saved(tab, log_dir, view):
     page, frame = tab(tag=TAGS[1], view=view, layer="1", kind="cross")
     source, target, expected = weights_of(log_dir, TAGS[1], STEPS[-1])
     picture = saved(page, frame, "svg").decode()
+    ElementTree.fromstring(picture)  # XML that others can read
     alone = page.context.new_page()
     alone.set_content(picture)
     if view != "grid":
@@ -236,24 +275,32 @@ def test_what_is_shown_is_saved(tab, log_dir, view):
     np.testing.assert_array_equal(np.array(found["weights"], np.float16), expected["cross"][layers])
 
 
+def press_until(page, frame, key, wanted):
+    """Presses a key until what is wanted has the focus."""
+    for _ in range(200):
+        page.keyboard.press(key)
+        if wanted.evaluate("node => node === document.activeElement"):
+            return
+    raise AssertionError(f"{key} leads nowhere")
+
+
 def test_with_the_keyboard_alone(tab, log_dir):
     page, frame = tab()
     source, target, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
-    frame.locator("[name=json]").focus()
-    page.keyboard.press("Tab")  # from the last button to the first head
-    page.keyboard.press("Tab")
+    press_until(page, frame, "Tab", frame.locator(".map[data-layer='0'][data-picked='1']"))
     page.keyboard.press("Enter")
-    frame.locator("[name=json]").focus()
-    page.keyboard.press("Tab")
     told = frame.locator(".told")
     expect(told).to_contain_text(f"{target[0]} → {source[0]}: {expected['cross'][0, 1, 0, 0]:.3f}")
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowUp", "ArrowUp", "ArrowDown"):
         page.keyboard.press(key)
     expect(told).to_contain_text(f"{target[1]} → {source[2]}: {expected['cross'][0, 1, 1, 2]:.3f}")
-    frame.locator("[name=view-lines]").focus()
+    press_until(page, frame, "Shift+Tab", frame.locator("[name=view-lines]"))
     page.keyboard.press("Enter")
     expect(frame.locator(".lines")).to_have_count(1)
     expect(frame.locator("[name=view-lines]")).to_be_focused()
+    press_until(page, frame, "Tab", frame.locator(".token[data-side=row]").first)
+    heads = expected["cross"][0].astype(float)
+    expect(frame.locator(".lines path[visibility=visible]")).to_have_count(int((heads[:, 0] >= 0.01).sum()))
 
 
 def test_what_is_damaged_or_cut_is_told(tab):
@@ -341,6 +388,33 @@ def test_the_page_opens_from_the_disk_without_a_network(tmp_path, new_page):
     page.reload()
     expect(page.get_by_role("radio", name="2 A B C")).to_be_checked()
     assert json.loads(saved(page, page, "json"))["columns"] == ["A", "B", "C"]
+
+
+def test_what_reads_from_right_to_left_is_shown_so(tmp_path, new_page):
+    page = new_page()
+    page.goto(write_page(tmp_path / "page.html", [inspection("שלום לך \x01")], "model").as_uri())
+    words = page.locator(".sentences dd").first
+    assert words.evaluate("node => getComputedStyle(node).direction") == "rtl"
+    first, second = (words.locator(".chip").nth(place).bounding_box()["x"] for place in (0, 1))
+    assert first > second
+    page.locator("[name=view-lines]").click()
+    ElementTree.fromstring(saved(page, page, "svg").decode())  # in spite of a control character
+    assert saved(page, page, "png").startswith(b"\x89PNG")
+
+
+def test_past_eight_heads_dashes_tell_them_apart(tmp_path, new_page):
+    random = np.random.default_rng(3)
+    found = inspection()._replace(attention={"cross": random.random((1, 16, 3, 3), "float32")})
+    page = new_page()
+    page.goto(write_page(tmp_path / "page.html", [found], "model").as_uri() + "#view=lines")
+    looks = [
+        tuple(
+            page.locator(f".lines path[data-head='{head}']").first.get_attribute(name)
+            for name in ("stroke", "stroke-dasharray")
+        )
+        for head in range(16)
+    ]
+    assert len(set(looks)) == 16
 
 
 def test_a_notebook_shows_the_page_in_a_frame(new_page):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -114,6 +115,7 @@ def test_the_tab_shows_as_soon_as_there_is_data(tmp_path):
     assert not plugin.is_active()
     write(tmp_path / "run")
     assert plugin.is_active()
+    assert plugin_of(tmp_path).is_active()
     assert get(plugin, "/runs").json == {"runs": {"run": {"a": [0]}}, "damaged": {}}
 
 
@@ -157,6 +159,44 @@ def test_an_event_that_is_still_being_written_is_waited_for(tmp_path, cut):
     file.write_bytes(content)
     index.refresh()
     assert list(index.places["."]["a"]) == [0]
+
+
+def test_runs_behind_links_and_below_the_home_folder_are_found(tmp_path, monkeypatch):
+    write(tmp_path / "real" / "run")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "linked").symlink_to(tmp_path / "real" / "run")
+    (tmp_path / "logs" / "circle").symlink_to(tmp_path / "logs")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for log_dir in (tmp_path / "logs", "~/logs"):
+        assert Index(log_dir).refresh() == {"linked": {"a": [0]}}
+
+
+def test_other_runs_can_be_looked_at_while_all_is_read_anew(tmp_path):
+    for run in "ab":
+        for step in range(30):
+            write(tmp_path / run, step=step)
+    index = Index(tmp_path)
+    index.refresh()
+    shutil.rmtree(tmp_path / "b")
+    anew = threading.Thread(target=index.refresh)
+    anew.start()
+    while anew.is_alive():
+        index.header("a", "a", 29)
+    assert list(index.refresh()) == ["a"]
+
+
+def test_a_file_that_could_not_be_read_is_tried_again(tmp_path, monkeypatch):
+    write(tmp_path)
+    index = Index(tmp_path)
+    with monkeypatch.context() as broken:
+
+        def refuse(*_):
+            raise PermissionError
+
+        broken.setattr("builtins.open", refuse)
+        assert index.refresh() == {}
+    assert index.damaged == {}
+    assert index.refresh() == {".": {"a": [0]}}
 
 
 def test_only_what_is_new_is_read(tmp_path, monkeypatch):

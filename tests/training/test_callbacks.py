@@ -1,5 +1,6 @@
 """What callbacks leave behind: checkpoints, figures, sample translations; and where training stops."""
 
+import html
 import re
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import TENSORS, EventAccumulator
+from tensorboard.plugin_util import markdown_to_safe_html
 
 from tf_transformer import Perplexity, SmoothedCrossEntropy, Transformer, TransformerSchedule
 from tf_transformer.training import Checkpoints, Pace, SampleTranslations, StopAt, TokenCount, ValidationBleu, callbacks
@@ -189,7 +191,7 @@ def cells(row):
     """The texts of a Markdown table's row: what a backslash precedes stands for itself; bold is not looked at."""
     assert row[:2] == "| " and row[-2:] == " |"
     plain = re.sub(r"(?<!\\)\*\*", "", row)
-    return [re.sub(r"\\(.)", r"\1", cell.strip()) for cell in re.findall(r"(?:\\.|[^\\|])+", plain)]
+    return [html.unescape(re.sub(r"\\(.)", r"\1", cell.strip())) for cell in re.findall(r"(?:\\.|[^\\|])+", plain)]
 
 
 def test_samples_can_be_read_in_tensorboard(model, tmp_path):
@@ -225,7 +227,7 @@ def test_samples_can_be_read_in_tensorboard(model, tmp_path):
         ("Ein Hund schläft", "Ein Kater schläft fest", ("Ein **Hund** schläft", "Ein **Kater** schläft **fest**")),
         ("a b c", "c", ("**a b** c", "c")),
         ("a", "", ("**a**", "")),
-        ("**a** <b>", "_a_ <b>", (r"**\*\*a\*\*** \<b\>", r"**\_a\_** \<b\>")),
+        ("**a** <b>", "_a_ <b>", (r"**\*\*a\*\*** &lt;b&gt;", r"**\_a\_** &lt;b&gt;")),
     ],
 )
 def test_words_that_differ_from_the_reference_are_bold(model, tmp_path, reference, translation, marked):
@@ -235,3 +237,14 @@ def test_words_that_differ_from_the_reference_are_bold(model, tmp_path, referenc
     events = EventAccumulator(str(tmp_path), size_guidance={TENSORS: 0}).Reload()
     text = tf.make_ndarray(events.Tensors("translations")[0].tensor_proto).item().decode()
     assert text.splitlines()[-1] == f"| source | {marked[0]} | {marked[1]} |"
+
+
+def test_tensorboard_shows_every_character_as_it_is(model, tmp_path):
+    text = "<b>x</b> &lt; *a* _b_ `c` [d](e) ~f~ #g 1. h! {i} | \\ +j -k"
+    samples = SampleTranslations(lambda texts: [text], [(text, text)], tmp_path)
+    samples.set_model(model)
+    samples.on_epoch_end(0, {})
+    events = EventAccumulator(str(tmp_path), size_guidance={TENSORS: 0}).Reload()
+    written = tf.make_ndarray(events.Tensors("translations")[0].tensor_proto).item().decode()
+    shown = re.findall(r"<td>(.*?)</td>", markdown_to_safe_html(written))
+    assert [html.unescape(each) for each in shown] == [text] * 3

@@ -206,7 +206,7 @@ class TensorBoardSettings(_Settings):
     histograms: bool = Field(False, description="write histograms of the weights at each validation")
     graph: bool = Field(False, description="write the model's graph")
     embeddings: bool = Field(False, description="write the embeddings at the end, for the projector")
-    profile: Count | None = Field(None, description="first of the ten steps that the profiler watches")
+    profile: Count | None = Field(None, description="first of the ten executions of the step that the profiler watches")
 
 
 class EvaluationSettings(_Settings):

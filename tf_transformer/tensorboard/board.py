@@ -14,6 +14,8 @@ from tf_transformer.plots import draw_inspection
 from tf_transformer.tensorboard.summary import attention_summary
 from tf_transformer.training.callbacks import steps_taken
 
+LONGEST_NAME = 100  # characters: it stands in addresses
+
 
 class AttentionBoard(keras.callbacks.Callback):
     """Translates a few fixed sentences at the end of an epoch, and writes the attention for TensorBoard's tab.
@@ -81,10 +83,13 @@ def _write(inspections: Sequence[Inspection], references: Sequence[str | None]) 
     import tensorflow as tf
 
     for number, (each, reference) in enumerate(zip(inspections, references, strict=True), start=1):
-        if each.target_tokens:  # a blank text has none
-            name = f"{number} {each.source}"
-            tokens = each.source_tokens, each.target_tokens
-            attention_summary(name, *tokens, each.attention, reference=reference, alignment=each.alignment)
-            canvas = draw_inspection(each).canvas
-            canvas.draw()
-            tf.summary.image(f"attention: {name}", np.asarray(canvas.buffer_rgba())[None])
+        # A blank text has no tokens, a model that has diverged no weights: a picture's lack must not end a training.
+        if not each.target_tokens or not all(np.isfinite(weights).all() for weights in each.attention.values()):
+            continue
+        name = f"{number} {each.source}"
+        name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+        tokens = each.source_tokens, each.target_tokens
+        attention_summary(name, *tokens, each.attention, reference=reference, alignment=each.alignment)
+        canvas = draw_inspection(each).canvas
+        canvas.draw()
+        tf.summary.image(f"attention: {name}", np.asarray(canvas.buffer_rgba())[None])

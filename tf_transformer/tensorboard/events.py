@@ -1,7 +1,7 @@
 """Where attention lies in a log directory's event files.
 
-TensorBoard's own reader would keep ten steps of each sentence, with all weights, in memory. Here an index holds where
-each record lies; it is read when someone looks at it.
+TensorBoard's own reader would give ten steps of each sentence at the most. Here an index holds where each record lies;
+it is read when someone looks at it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Place:
 class Index:
     """All attention under a log directory; `refresh` finds what has been added.
 
+    Several threads may ask.
+
     Args:
         log_dir: TensorBoard's.
 
@@ -55,21 +57,31 @@ class Index:
     """
 
     def __init__(self, log_dir: str | os.PathLike) -> None:
-        self.log_dir = Path(log_dir)
+        self.log_dir = Path(log_dir).expanduser()
         self.places: dict[str, dict[str, dict[int, Place]]] = {}
         self.damaged: dict[str, str] = {}
         self._read: dict[Path, int] = {}  # how far each file has been read
         self._lock = threading.Lock()
 
-    def refresh(self) -> None:
-        """Reads what the event files have got since the last time."""
+    def refresh(self) -> dict[str, dict[str, list[int]]]:
+        """Reads what the event files have got since the last time.
+
+        Returns:
+            The steps, by run and tag.
+        """
         with self._lock:
+            found = self.places, self.damaged, self._read
             sizes = self._sizes()
             if any(sizes.get(path, 0) < read for path, read in self._read.items()):  # removed, or written anew
-                self.places, self.damaged, self._read = {}, {}, {}
+                found = {}, {}, {}  # filled before the others see them
             for path, size in sizes.items():
-                if size > self._read.get(path, 0):
-                    self._extend(path)
+                if size > found[2].get(path, 0):
+                    self._extend(path, *found)
+            self.places, self.damaged, self._read = found
+            return {
+                run: {tag: sorted(steps) for tag, steps in sorted(tags.items())}
+                for run, tags in sorted(self.places.items())
+            }
 
     def header(self, run: str, tag: str, step: int) -> Header:
         """A record's header.
@@ -99,8 +111,13 @@ class Index:
 
     def _sizes(self) -> dict[Path, int]:
         """The event files and how long they are, oldest name first: what a later one holds replaces an earlier's."""
-        sizes = {}
-        for folder, folders, files in os.walk(self.log_dir):
+        sizes, seen = {}, set()
+        for folder, folders, files in os.walk(self.log_dir, followlinks=True):
+            real = os.path.realpath(folder)
+            if real in seen:  # a link to a folder above it
+                folders.clear()
+                continue
+            seen.add(real)
             folders.sort()
             for path in (Path(folder, name) for name in sorted(files) if "tfevents" in name):
                 try:
@@ -109,23 +126,25 @@ class Index:
                     continue
         return sizes
 
-    def _extend(self, path: Path) -> None:
+    def _extend(self, path: Path, places: dict, damaged: dict[str, str], read: dict[Path, int]) -> None:
         place = path.relative_to(self.log_dir)
-        if place.as_posix() in self.damaged:
+        if place.as_posix() in damaged:
             return
         try:
             with open(path, "rb") as file:
-                file.seek(self._read.get(path, 0))
+                file.seek(read.get(path, 0))
                 for start, length in _events(file):
                     file.seek(start)
                     found = _attention(file.read(length))
-                    self._read[path] = start + length + 4
+                    read[path] = start + length + 4
                     if found:
                         tag, step, _ = found
-                        tags = self.places.setdefault(place.parent.as_posix(), {})
+                        tags = places.setdefault(place.parent.as_posix(), {})
                         tags.setdefault(tag, {})[step] = Place(path, start, length)
-        except (DamagedRecord, OSError) as error:
-            self.damaged[place.as_posix()] = str(error)
+        except DamagedRecord as damage:
+            damaged[place.as_posix()] = str(damage)
+        except OSError:  # it may be readable the next time
+            return
 
 
 def _events(file: BinaryIO) -> Iterator[tuple[int, int]]:
@@ -153,6 +172,8 @@ def _attention(event: bytes) -> tuple[str, int, list[bytes]] | None:
     Raises:
         DamagedRecord: the bytes are no event.
     """
+    if PLUGIN.encode() not in event:  # most are figures of other kinds, which need not be parsed
+        return None
     try:
         parsed = Event.FromString(event)
     except DecodeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.record import KINDS, PLUGIN, DamagedRecord
 
 STATIC = Path(__file__).parent / "static"
+PATIENCE = 1  # seconds
 TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
@@ -30,12 +32,18 @@ class AttentionPlugin(base_plugin.TBPlugin):
     def __init__(self, context: base_plugin.TBContext) -> None:
         super().__init__(context)
         self.index = Index(context.logdir) if context.logdir else None
+        self._reader: threading.Thread | None = None
+        self.is_active()  # begins to read before the first page asks
 
     def is_active(self) -> bool:
-        """Whether there is anything to show."""
-        if self.index and not self.index.places:
-            self.index.refresh()
-        return bool(self.index and self.index.places)
+        """Whether there is anything to show, as far as is known after a moment: all of TensorBoard waits for this."""
+        if not self.index or self.index.places:
+            return bool(self.index)
+        if not (self._reader and self._reader.is_alive()):
+            self._reader = threading.Thread(target=self.index.refresh, daemon=True)
+            self._reader.start()
+        self._reader.join(timeout=PATIENCE)
+        return bool(self.index.places)
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
         return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Attention")
@@ -50,12 +58,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
         """JSON: the steps of each tag of each run, and the damaged files."""
         if not self.index:
             raise _Mistake("TensorBoard reads several folders by name; start it with --logdir DIR")
-        self.index.refresh()
-        runs = {
-            run: {tag: sorted(steps) for tag, steps in sorted(tags.items())}
-            for run, tags in sorted(self.index.places.items())
-        }
-        return _json({"runs": runs, "damaged": self.index.damaged})
+        return _json({"runs": self.index.refresh(), "damaged": self.index.damaged})
 
     def _header(self, request: Request) -> Response:
         """JSON: one record's header."""

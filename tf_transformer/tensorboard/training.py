@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tf_transformer.recipe import Recipe
     from tf_transformer.run_directory import RunDirectory
 
-PROFILED = 10  # steps
+PROFILED = 10  # executions of the step
 
 # What the tab HParams shows of each run beside its settings, by name and by the folder that it is in.
 FIGURES = {"epoch_bleu": "validation", "epoch_perplexity": "validation", "epoch_accuracy": "validation"}
@@ -76,7 +76,7 @@ def _hparams(recipe: Recipe, run: RunDirectory) -> keras.callbacks.Callback:
     with writer.as_default():
         metrics = [api.Metric(name, group=folder) for name, folder in FIGURES.items()]
         api.hparams_config(hparams=[api.HParam(key) for key in settings], metrics=metrics)
-    return api.KerasCallback(writer, settings, trial_id=recipe.name)
+    return api.KerasCallback(writer, settings)
 
 
 def _simple(value: Any) -> Any:

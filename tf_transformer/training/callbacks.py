@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shutil
@@ -42,7 +43,9 @@ class Pace(keras.callbacks.Callback):
         # Loss scaling wraps the optimizer that updates.
         optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
         if getattr(optimizer, "keep_gradient_norm", False):
-            logs["gradient_norm"] = float(keras.ops.convert_to_numpy(optimizer.gradient_norm))
+            norm = float(keras.ops.convert_to_numpy(optimizer.gradient_norm))
+            if norm:  # it is not known on several devices
+                logs["gradient_norm"] = norm
 
 
 class StopAt(keras.callbacks.Callback):
@@ -218,4 +221,5 @@ def _marked(reference: str, translation: str) -> tuple[str, str]:
 
 def _cell(text: str) -> str:
     """Text as a cell of a Markdown table, in which nothing is markup."""
-    return re.sub(r"([\\`*_{}\[\]<>()#+\-.!|~])", r"\\\1", text.replace("\n", " "))
+    text = re.sub(r"([\\`*_{}\[\]()#+\-.!|])", r"\\\1", text.replace("\n", " "))
+    return html.escape(text, quote=False)

@@ -49,11 +49,18 @@ def _mirrored_strategy() -> tf.distribute.Strategy:
 
 def sum_over_replicas(value: Any) -> Any:
     """The sum of a scalar over the devices that share a batch; the scalar itself where there is only one."""
-    if keras.backend.backend() != "tensorflow":
+    if is_one_device():
         return value
     import tensorflow as tf
 
+    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, value)
+
+
+def is_one_device() -> bool:
+    """Whether the step that is being made works on the whole batch."""
+    if keras.backend.backend() != "tensorflow":
+        return True
+    import tensorflow as tf
+
     replica = tf.distribute.get_replica_context()
-    if replica is None or replica.num_replicas_in_sync == 1:
-        return value
-    return replica.all_reduce(tf.distribute.ReduceOp.SUM, value)
+    return replica is None or replica.num_replicas_in_sync == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from tf_transformer.training.distribution import sum_over_replicas
+from tf_transformer.training.distribution import is_one_device, sum_over_replicas
 from tf_transformer.training.schedule import CosineSchedule, InverseSqrtSchedule, TransformerSchedule
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class TransformerAdam(keras.optimizers.Adam):
         clip_norm: the longest that the gradient, all weights' as one vector, may be; a longer one is made this long.
             None for no limit.
         keep_gradient_norm: whether the variable `gradient_norm` tells how long the last step's gradient was, before it
-            was clipped: of the whole batch, all weights' as one vector.
+            was clipped: of the whole batch, all weights' as one vector. On several devices it is 0 unless there is a
+            `clip_norm`: it would cost another sum over the devices.
         **kwargs: other arguments of `keras.optimizers.Adam`, such as `use_ema` and `ema_momentum`.
 
     Raises:
@@ -115,7 +116,7 @@ class TransformerAdam(keras.optimizers.Adam):
         """
         if trainable_variables is not None:
             self.build(trainable_variables)
-        if self.clip_norm is not None or self.keep_gradient_norm:
+        if self.clip_norm is not None or (self.keep_gradient_norm and is_one_device()):
             norm = _norm(grads)
             if self.keep_gradient_norm:
                 self.gradient_norm.assign(norm)

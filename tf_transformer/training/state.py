@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from tf_transformer.errors import UserError
 from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, steps_taken
 
 # Two, so that a damaged one costs no more than the time since the one before.
@@ -66,6 +67,9 @@ class TrainingState(keras.callbacks.Callback):
 
         Returns:
             The damaged states that were passed over.
+
+        Raises:
+            UserError: the newest state holds other variables than the model and its optimizer; nothing is removed.
         """
         import tensorflow as tf
 
@@ -75,9 +79,14 @@ class TrainingState(keras.callbacks.Callback):
             try:
                 _checkpoint(model, remembered).read(str(path / "variables")).assert_consumed()
                 self._remembered = json.loads(remembered.numpy())
-            except (tf.errors.OpError, AssertionError, ValueError):
+            except (tf.errors.OpError, ValueError):
                 damaged.append(path)
                 continue
+            except AssertionError:
+                raise UserError(
+                    f"{path}: whole, but not of this model and optimizer; go on with the version of the package that "
+                    "saved it, or give another folder with --run-dir"
+                ) from None
             self.step = steps_taken(model)
             self.epoch, self.seconds, self.ended = (self._remembered[name] for name in ("epoch", "seconds", "ended"))
             self.checkpoints.best = self._remembered["best"]

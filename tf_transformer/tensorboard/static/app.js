@@ -1,7 +1,7 @@
 // The page: choices on the left, the view on the right. Its state is one flat object of strings.
 
 import {makeChoices, matching} from './choices.js';
-import {colourOf, element} from './drawing.js';
+import {colourOf, element, isDashed} from './drawing.js';
 import {grid} from './grid.js';
 import {heatMap} from './heatmap.js';
 import {lines} from './lines.js';
@@ -20,18 +20,25 @@ const EMPTY = 'No attention here yet. Train with the callback AttentionBoard, or
  */
 export function show(root, source, memory) {
   const state = {...DEFAULTS, ...memory.read()};
+  let chosen = {}; // run, tag and step: the state's, or where it names none that is there, the first and newest
   let listing = {runs: {}, damaged: {}};
   let turn = 0; // of drawing: an answer that comes late is not drawn over a newer one
   const choices = makeChoices(change, reload);
   const view = element('main', {class: 'view'});
   root.replaceChildren(choices.node, view);
+  memory.onChange((values) => {
+    Object.assign(state, DEFAULTS, values);
+    draw();
+  });
   reload();
   return {draw};
 
-  function change(values) {
+  async function change(values) {
     Object.assign(state, values);
-    memory.write(Object.fromEntries(Object.entries(state).filter(([name, value]) => value !== DEFAULTS[name])));
-    return draw();
+    const drawn = draw();
+    const all = {...state, ...chosen};
+    memory.write(Object.fromEntries(Object.entries(all).filter(([name, value]) => value !== DEFAULTS[name])));
+    await drawn;
   }
 
   async function reload() {
@@ -52,14 +59,16 @@ export function show(root, source, memory) {
     const tag = tags.includes(state.tag) ? state.tag : (tags[0] ?? '');
     const steps = (tag && listing.runs[run][tag]) || [];
     const step = steps.map(String).includes(state.step) ? state.step : String(steps.at(-1) ?? '');
-    choices.update({...state, run, tag, step}, {runs, tags, steps, damaged: listing.damaged});
+    chosen = {run, tag, step};
+    choices.update({...state, ...chosen}, {runs, tags, steps, damaged: listing.damaged});
     if (!steps.length) {
       view.replaceChildren(element('p', {class: 'empty'}, Object.keys(listing.runs).length ? 'No run or sentence has such a name.' : EMPTY));
       return;
     }
     try {
-      const header = await source.header({run, tag, step});
-      const scene = await makeScene({run, tag, step}, header);
+      const record = chosen;
+      const header = await source.header(record);
+      const scene = await makeScene(record, header);
       if (mine === turn) showScene(header, scene);
     } catch (error) {
       if (mine === turn) tellProblem(error);
@@ -68,20 +77,23 @@ export function show(root, source, memory) {
 
   /** All that is drawn: tokens, sizes, weights, colours. */
   async function makeScene(record, header) {
-    const kind = header.sizes[state.kind] ? state.kind : Object.keys(header.sizes)[0];
+    const kind = Object.hasOwn(header.sizes, state.kind) ? state.kind : Object.keys(header.sizes)[0];
     const [layers, heads] = header.sizes[kind];
-    const layer = Math.min(Number(state.layer) || 0, layers - 1);
-    const wanted = state.view === 'grid' ? [...Array(layers).keys()] : [layer];
+    const view = Object.hasOwn(VIEWS, state.view) ? state.view : 'grid';
+    const within = (text, count) => Math.min(Math.max(0, Math.trunc(Number(text)) || 0), count - 1);
+    const layer = within(state.layer, layers);
+    const wanted = view === 'grid' ? [...Array(layers).keys()] : [layer];
     const all = await Promise.all(wanted.map((number) => source.layer(record, kind, number)));
     const every = [...Array(heads).keys()];
     return {
-      record, kind, layers, heads, layer, all,
+      record, view, kind, layers, heads, layer, all,
       weights: all[wanted.indexOf(layer)],
       rows: kind === 'encoder' ? header.source : header.target,
       columns: kind === 'decoder' ? header.target : header.source,
-      picked: COMBINED.includes(state.head) ? state.head : Math.min(Number(state.head) || 0, heads - 1),
+      picked: COMBINED.includes(state.head) ? state.head : within(state.head, heads),
       shown: state.heads === 'all' ? every : every.filter((head) => state.heads.split('.').includes(String(head))),
       alignment: header.alignment,
+      cut: header.notice !== null,
       colours: coloursOf(root),
     };
   }
@@ -90,16 +102,19 @@ export function show(root, source, memory) {
     const focused = focusIn(view);
     const told = element('output', {class: 'told', 'aria-live': 'polite'});
     const tell = (text) => (told.textContent = text);
-    const open = (layer, picked) => change({view: 'heat', layer: String(layer), head: String(picked)});
+    const open = async (layer, picked) => {
+      await change({view: 'heat', layer: String(layer), head: String(picked)});
+      view.querySelector('.cells')?.focus();
+    };
     const draw = {grid: () => grid(scene, open), heat: () => heatMap(scene, tell), lines: () => lines(scene)};
-    const picture = (draw[state.view] ?? draw.grid)();
-    if (state.view === 'lines') tell(picture.getAttribute('aria-label'));
+    const picture = draw[scene.view]();
+    if (scene.view === 'lines') tell(picture.getAttribute('aria-label'));
     view.replaceChildren(
       sentences(header),
       bar(header, scene, picture),
       ...(header.notice ? [element('p', {class: 'notice'}, header.notice)] : []),
-      ...(state.view === 'lines' ? [headSwitches(scene)] : []),
-      ...(state.view === 'grid' ? [] : [told]),
+      ...(scene.view === 'lines' ? [headSwitches(scene)] : []),
+      ...(scene.view === 'grid' ? [] : [told]),
       element('div', {class: 'picture'}, picture),
     );
     focused?.();
@@ -107,7 +122,7 @@ export function show(root, source, memory) {
 
   function sentences(header) {
     const line = (name, ...content) => [element('dt', {}, name), element('dd', {dir: 'auto'}, ...content)];
-    const chips = (tokens) => tokens.map((token) => element('bdi', {class: 'chip'}, token));
+    const chips = (tokens) => tokens.map((token) => element('span', {class: 'chip'}, token));
     return element(
       'dl',
       {class: 'sentences'},
@@ -119,7 +134,7 @@ export function show(root, source, memory) {
 
   function bar(header, scene, picture) {
     const numbers = (count) => [...Array(count).keys()].map((number) => [number, String(number + 1)]);
-    const kinds = Object.keys(KINDS).filter((kind) => header.sizes[kind]).map((kind) => [kind, KINDS[kind]]);
+    const kinds = Object.keys(KINDS).filter((kind) => Object.hasOwn(header.sizes, kind)).map((kind) => [kind, KINDS[kind]]);
     const {run, tag, step} = scene.record;
     const name = `${tag} step ${step} ${scene.kind}`;
     const facts = {run, tag, step: Number(step), kind: scene.kind, layers: scene.all.length === 1 ? [scene.layer] : scene.all.map((_, layer) => layer)};
@@ -130,12 +145,12 @@ export function show(root, source, memory) {
         'div',
         {class: 'tabs', role: 'group', 'aria-label': 'View'},
         ...Object.entries(VIEWS).map(([view, title]) =>
-          element('button', {type: 'button', name: `view-${view}`, 'aria-pressed': String(view === state.view), onclick: () => change({view})}, title),
+          element('button', {type: 'button', name: `view-${view}`, 'aria-pressed': String(view === scene.view), onclick: () => change({view})}, title),
         ),
       ),
       selection('kind', 'Attention', kinds, scene.kind),
-      ...(state.view === 'grid' ? [] : [selection('layer', 'Layer', numbers(scene.layers), scene.layer)]),
-      ...(state.view === 'heat' ? [selection('head', 'Head', [...numbers(scene.heads), ...COMBINED.map((how) => [how, how])], scene.picked)] : []),
+      ...(scene.view === 'grid' ? [] : [selection('layer', 'Layer', numbers(scene.layers), scene.layer)]),
+      ...(scene.view === 'heat' ? [selection('head', 'Head', [...numbers(scene.heads), ...COMBINED.map((how) => [how, how])], scene.picked)] : []),
       element('span', {class: 'space'}),
       element(
         'div',
@@ -170,7 +185,7 @@ export function show(root, source, memory) {
       ...[...Array(scene.heads).keys()].map((head) => {
         const toggle = () => keep([...Array(scene.heads).keys()].filter((other) => shown.has(other) !== (other === head)));
         const box = element('input', {type: 'checkbox', name: `head-${head}`, checked: shown.has(head), onchange: toggle});
-        return element('label', {style: `border-color: ${colourOf(head)}`}, box, String(head + 1));
+        return element('label', {style: `border: 2px ${isDashed(head) ? 'dashed' : 'solid'} ${colourOf(head)}`}, box, String(head + 1));
       }),
       element('button', {type: 'button', name: 'all', onclick: () => keep([...Array(scene.heads).keys()])}, 'all'),
       element('button', {type: 'button', name: 'none', onclick: () => keep([])}, 'none'),

@@ -14,6 +14,11 @@ export function colourOf(head) {
   return HEAD_COLOURS[head % HEAD_COLOURS.length];
 }
 
+/** Whether a head is told from the one of its colour by dashes. */
+export function isDashed(head) {
+  return Math.floor(head / HEAD_COLOURS.length) % 2 === 1;
+}
+
 /** Makes an HTML element. Attributes are set as text, those that begin with "on" are listeners. */
 export function element(name, attributes = {}, ...children) {
   return furnish(document.createElement(name), attributes, children);

@@ -39,8 +39,8 @@ function smallMap(map, x, y, {layer, picked, width, height, scene, open}) {
   const {rows, columns, colours} = scene;
   const bits = entropy(map, rows.length).toFixed(2);
   const name = `layer ${layer + 1}, ${nameOf(picked)}`;
-  // The maximum over heads is no distribution: its entropy would mean nothing.
-  const told = picked === 'max' ? '' : `${bits} bits`;
+  // The maximum over heads is no distribution, and a part of one is none either: their entropy would mean nothing.
+  const told = picked === 'max' || scene.cut ? '' : `${bits} bits`;
   return svg(
     'g',
     {

@@ -1,6 +1,6 @@
 // Lines from each token to those it attends to, all heads of a layer in their colours.
 
-import {colourOf, drawing, svg, tokenText, widest} from './drawing.js';
+import {colourOf, drawing, isDashed, svg, tokenText, widest} from './drawing.js';
 import {pick} from './weights.js';
 
 const STEP = 22; // pixels from one token to the next
@@ -19,7 +19,7 @@ export function lines(scene) {
     svg('path', {
       d: `M${left},${y(column)} C${left + BETWEEN / 2},${y(column)} ${left + BETWEEN / 2},${y(row)} ${right},${y(row)}`,
       stroke: colourOf(head), 'stroke-width': (0.6 + 3 * weight).toFixed(2), 'stroke-opacity': Math.max(0.06, weight).toFixed(3),
-      'data-row': row, 'data-column': column, 'data-head': head,
+      'stroke-dasharray': isDashed(head) ? '6 4' : null, 'data-row': row, 'data-column': column, 'data-head': head,
     }),
   );
 

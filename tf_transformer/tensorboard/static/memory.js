@@ -23,6 +23,14 @@ export class Address {
     }
   }
 
+  /** Calls back when somebody else has changed our values, as by a link that is followed. */
+  onChange(changed) {
+    this.owner.addEventListener('hashchange', () => {
+      const values = this.read();
+      if (Object.keys(values).length) changed(values);
+    });
+  }
+
   parts() {
     return this.owner.location.hash.slice(1).split('&');
   }

@@ -8,7 +8,8 @@ const PIXELS = 2; // of a PNG for each of the page's
 export function asSvg(drawing) {
   const copy = drawing.cloneNode(true);
   copy.querySelectorAll('.cursor').forEach((cursor) => cursor.remove());
-  return new XMLSerializer().serializeToString(copy);
+  // Of the control characters a token may hold, XML takes none but these.
+  return new XMLSerializer().serializeToString(copy).replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd');
 }
 
 export function saveSvg(drawing, name) {

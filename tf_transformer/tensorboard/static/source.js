@@ -2,7 +2,9 @@
 
 import {fromFloat16} from './weights.js';
 
-/** The plugin's routes; what they answered is kept. */
+const KEPT = 100; // answers; a sentence of 60 tokens in 6 layers and 3 kinds is 18 of them
+
+/** The plugin's routes; the last answers are kept. */
 export class Server {
   constructor(base) {
     this.base = base;
@@ -11,6 +13,7 @@ export class Server {
 
   /** The steps of each tag of each run, and damaged files: {runs, damaged}. Asked for anew each time. */
   async runs() {
+    this.kept.clear(); // a run may have been written anew
     return (await this.get('runs')).json();
   }
 
@@ -30,6 +33,7 @@ export class Server {
       const found = this.get(key).then(read);
       found.catch(() => this.kept.delete(key));
       this.kept.set(key, found);
+      if (this.kept.size > KEPT) this.kept.delete(this.kept.keys().next().value);
     }
     return this.kept.get(key);
   }
