@@ -32,7 +32,17 @@ from tf_transformer.training import StopAt
 from tf_transformer.translation import load_translate, translate_texts
 
 STEPS = 6
-EVERYTHING = {"attention": 2, "bleu": 6, "histograms": True, "graph": True, "embeddings": True, "profile": 2}
+EVERYTHING = {
+    "tensorboard": {
+        "attention": 2,
+        "bleu": 6,
+        "histograms": True,
+        "graph": True,
+        "embeddings": True,
+        "profile": 2,
+    },
+    "clip_norm": 100.0,  # without one, two devices don't know how long the gradient is
+}
 
 
 def recipe(seed=1, data=None, tensorboard=None, **training) -> Recipe:
@@ -65,7 +75,7 @@ def console():
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, console):
     """A training on two devices, with dropout."""
-    return experiment.train(recipe(tensorboard=EVERYTHING), tmp_path_factory.mktemp("runs") / "tiny", console)
+    return experiment.train(recipe(**EVERYTHING), tmp_path_factory.mktemp("runs") / "tiny", console)
 
 
 def figures(folder):
@@ -81,7 +91,7 @@ def figures(folder):
 
 
 def test_a_run_holds_its_recipe_and_nothing_unexpected(run):
-    assert load_recipe(run.recipe) == recipe(tensorboard=EVERYTHING)
+    assert load_recipe(run.recipe) == recipe(**EVERYTHING)
     names = {path.name for path in run.path.iterdir()}
     assert names == {"recipe.yaml", "tokenizer", "checkpoints", "logs", "scores.json"}
     assert run.load_tokenizers().joint and run.load_tokenizers().source.vocab_size == 500

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tests.tiny_run import MAX_LENGTH, PAIRS
-from tf_transformer import cli
+from tf_transformer import terminal
 from tf_transformer.decoding.options import DecodingOptions
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -53,7 +53,7 @@ def test_what_ends_a_line_and_what_does_not(command, tiny_saved_model):
 
 
 def test_a_translation_of_several_lines_is_written_as_one(capsysbinary):
-    cli._write_line("Ein Mann\nsieht\u2028ein\r\nHaus.\n")
+    terminal._write_line("Ein Mann\nsieht\u2028ein\r\nHaus.\n")
     sys.stdout.flush()
     assert capsysbinary.readouterr().out == b"Ein Mann sieht ein Haus.\n"
 

@@ -75,9 +75,7 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike) -
         for name, function in translator.functions.items():
             setattr(exported, name, function)
         signatures = {"serving_default": translator.functions["translate"], **translator.functions}
-        # Nobody trains an export: without gradients it is written faster.
-        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-        tf.saved_model.save(exported, str(partial), signatures=signatures, options=options)
+        tf.saved_model.save(exported, str(partial), signatures=signatures)
         extra = partial / "assets.extra"  # which TensorFlow leaves alone
         extra.mkdir()
         (extra / OPTIONS_FILE).write_text(json.dumps(asdict(translator.options), indent=2) + "\n", encoding="utf-8")

@@ -37,9 +37,9 @@ class AttentionBoard(keras.callbacks.Callback):
         >>> model.build(((None, None), (None, None)))
         >>> model.compile("adam", tt.SmoothedCrossEntropy())
         >>> translator = tt.Translator(model, tokenizers, tt.DecodingOptions(beam_size=1))
-        >>> batches = tt.make_batches(pairs, tokenizers, batch_tokens=64, max_length=32)
+        >>> batches = tt.make_batches(pairs, tokenizers, batch_tokens=64, max_length=32, repeat=True)
         >>> board = AttentionBoard(pairs, translator.functions["translate_with_attention"], tempfile.mkdtemp())
-        >>> history = model.fit(batches, epochs=2, callbacks=[board], verbose=0, shuffle=False)
+        >>> history = model.fit(batches, steps_per_epoch=1, epochs=2, callbacks=[board], verbose=0, shuffle=False)
     """
 
     def __init__(

@@ -13,9 +13,6 @@ from tf_transformer.layers.masks import PAD_ID
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Keras and a distribution strategy take a few batches ahead, some of which they throw away.
-MOST_AHEAD = 8
-
 
 class DataWait(keras.callbacks.Callback):
     """Adds `data_wait` to the figures of each epoch: the share of the training time spent waiting for the next batch.
@@ -23,29 +20,31 @@ class DataWait(keras.callbacks.Callback):
     And `padding`: the share of the batches' source and target positions that hold no token.
 
     A step that begins before its batch is ready waits for it. Keras fetches the batch inside its compiled step, so the
-    two times are noted on both sides: here when a step begins, in the dataset when a batch is ready. Which batch a step
-    got is told by the tokens counted. The model must be compiled with the metric `TokenCount`.
+    two times are noted on both sides: here when a step begins, in the dataset when a batch is ready.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # Of each batch: its target tokens, both sides' tokens, both sides' positions, and when it was ready.
-        self._ready: list[tuple[int, int, int, float]] = []
-        self._used: int | None = None  # how many of these have been trained on, or thrown away
+        # Of each batch, by its number: positions that hold a token, all positions, and when it was ready. Keras begins
+        # anew after a few batches that it throws away; what comes then has the same numbers.
+        self._ready: dict[int, tuple[int, int, float]] = {}
+        self._used = 0  # how many of these have been trained on
 
     def watch(self, batches: tf.data.Dataset) -> tf.data.Dataset:
         """Returns the same batches, each of which notes when it is ready. They must be what `fit` is given."""
         import tensorflow as tf
 
-        def note(source_ids: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            tokens, source_tokens = (np.count_nonzero(ids != PAD_ID) for ids in (labels, source_ids))
-            self._ready.append((tokens, tokens + source_tokens, labels.size + source_ids.size, time.perf_counter()))
+        def note(number: np.ndarray, source_ids: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            filled = sum(np.count_nonzero(ids != PAD_ID) for ids in (source_ids, labels))
+            self._ready[int(number)] = filled, source_ids.size + labels.size, time.perf_counter()
             return labels
 
-        def pass_on(inputs: Any, labels: Any) -> Any:
-            return inputs, tf.ensure_shape(tf.numpy_function(note, [inputs[0], labels], labels.dtype), labels.shape)
+        def pass_on(number: Any, batch: Any) -> Any:
+            inputs, labels = batch
+            noted = tf.numpy_function(note, [number, inputs[0], labels], labels.dtype)
+            return inputs, tf.ensure_shape(noted, labels.shape)
 
-        return batches.map(pass_on)
+        return batches.enumerate().map(pass_on)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._begun: list[float] = []  # when the step of each batch began
@@ -60,19 +59,9 @@ class DataWait(keras.callbacks.Callback):
         self._begun += [self._now] * (batch - self._first + 1)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        if self._used is None:
-            self._used = self._thrown_away(logs["tokens"])
-        used = self._ready[self._used :][: len(self._begun)]
+        filled, sizes, ready = zip(*(self._ready.pop(self._used + i) for i in range(len(self._begun))), strict=True)
+        self._used += len(self._begun)
         # Of steps that begin at once, a later one's wait holds the earlier ones'.
-        waits = {begun: max(0.0, ready - begun) for begun, (*_, ready) in zip(self._begun, used, strict=False)}
-        self._used += len(used)
-        logs["padding"] = 1 - sum(filled for _, filled, _, _ in used) / sum(size for _, _, size, _ in used)
+        waits = {begun: max(0.0, when - begun) for begun, when in zip(self._begun, ready, strict=True)}
+        logs["padding"] = 1 - sum(filled) / sum(sizes)
         logs["data_wait"] = sum(waits.values()) / self._spent
-
-    def _thrown_away(self, tokens: float) -> int:
-        """How many batches came before those of the first epoch, by their tokens."""
-        counts = [tokens for tokens, *_ in self._ready]
-        for start in range(MOST_AHEAD):
-            if sum(counts[start : start + len(self._begun)]) == tokens:
-                return start
-        return 0
