@@ -1,12 +1,14 @@
 """Attention of a small model in training, a real TensorBoard that serves it, and a real browser that looks."""
 
 import contextlib
+import json
 import shutil
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+import zlib
 from pathlib import Path
 
 import keras
@@ -61,7 +63,6 @@ def log_dir(tmp_path_factory) -> Path:
     board = AttentionBoard(SENTENCES, translator.functions["translate_with_attention"], folder / "toy" / "attention")
     batches = make_batches(PAIRS, tokenizers, batch_tokens=80, max_length=40).repeat()
     model.fit(batches, epochs=len(STEPS), steps_per_epoch=6, callbacks=[board], verbose=0, shuffle=False)
-    board.attend = None  # the file stays open as it does in a training
 
     words = [f"w{number}" for number in range(300)]
     even = np.full((1, 1, 300, 300), 1 / 300)
@@ -87,9 +88,6 @@ def start_of_record(content: bytes, number: int) -> int:
 
 def weights_of(log_dir: Path, tag: str, step: int) -> tuple[list[str], list[str], dict[str, np.ndarray]]:
     """Source tokens, target tokens and weights as TensorFlow's own reader and NumPy find them in the event files."""
-    import json
-    import zlib
-
     for file in (log_dir / "toy" / "attention").iterdir():
         for event in tf.compat.v1.train.summary_iterator(str(file)):
             for value in event.summary.value:
@@ -139,7 +137,7 @@ def chromium():
     """A headless Chromium, driven by Playwright."""
     path = next((found for found in map(shutil.which, BROWSERS) if found), None)
     if not path:
-        pytest.skip("needs a browser: none of chromium, chromium-browser, google-chrome is here")
+        pytest.skip(f"needs a browser: none of {', '.join(BROWSERS)} is here")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -165,3 +163,15 @@ def new_page(chromium):
 
         yield make
     assert problems == []
+
+
+def cell_of(frame, row, column, rows, columns):
+    """Where a cell's middle is in the window."""
+    box = frame.locator(".cells image").bounding_box()
+    return box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows
+
+
+def saved(page, frame, name):
+    with page.expect_download() as download:
+        frame.locator(f".bar [name={name}]").click()
+    return download.value.path().read_bytes()

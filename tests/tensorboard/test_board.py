@@ -1,5 +1,7 @@
 """The callback: what it writes, and when."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,11 +10,9 @@ from tf_transformer.tensorboard import AttentionBoard
 from tf_transformer.tensorboard.events import Index
 
 
-class Model:
-    """A model in training, as far as the callback looks at it: after each epoch it has made ten more updates."""
-
-    class optimizer:  # noqa: N801
-        iterations = 0
+def model_after(updates=0):
+    """A model in training, as far as the callback looks at it."""
+    return SimpleNamespace(optimizer=SimpleNamespace(iterations=updates))
 
 
 def attend(texts):
@@ -33,10 +33,8 @@ def attend(texts):
 @pytest.mark.parametrize(("every", "steps"), [(1, [10, 20, 30, 40, 50]), (2, [10, 30, 50]), (9, [10])])
 def test_it_writes_at_the_first_epoch_and_every_so_many_after(tmp_path, every, steps):
     board = AttentionBoard(["a b", ("c", "Verweis"), " "], attend, tmp_path, every)
-    model = Model()
-    board.set_model(model)
     for epoch in range(5):
-        model.optimizer.iterations = 10 * (epoch + 1)
+        board.set_model(model_after(10 * (epoch + 1)))
         board.on_epoch_end(epoch)
     index = Index(tmp_path)
     index.refresh()
@@ -59,14 +57,14 @@ def test_a_model_that_has_diverged_goes_on_training(tmp_path):
         return {**output, "cross_attention": output["cross_attention"] * float("nan")}
 
     board = AttentionBoard(["a b"], diverged, tmp_path)
-    board.set_model(Model())
+    board.set_model(model_after())
     board.on_epoch_end(0)
     assert Index(tmp_path).refresh() == {}
 
 
 def test_a_long_sentence_has_a_short_name(tmp_path):
     board = AttentionBoard(["ab " * 60], attend, tmp_path)
-    board.set_model(Model())
+    board.set_model(model_after())
     board.on_epoch_end(0)
     ((name,),) = Index(tmp_path).refresh().values()
     assert name == f"1 {'ab ' * 60}"[:99] + "…"

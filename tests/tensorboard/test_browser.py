@@ -1,4 +1,4 @@
-"""What a person sees: the tab in a real TensorBoard, and the page from the disk, in a real browser."""
+"""What a person sees: the tab of a real TensorBoard in a real browser."""
 
 import json
 import re
@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.tensorboard.conftest import HEADS, LAYERS, NASTY, SENTENCES, STEPS, TAGS, weights_of
-from tf_transformer.inspection import Inspection
-from tf_transformer.tensorboard import show, write_page
+from tests.tensorboard.conftest import HEADS, LAYERS, NASTY, SENTENCES, STEPS, TAGS, cell_of, saved, weights_of
 
 RUN = "toy/attention"
 
@@ -33,12 +31,6 @@ def tab(served, new_page):
         return page, frame
 
     return open_tab
-
-
-def cell_of(frame, row, column, rows, columns):
-    """Where a cell's middle is in the window."""
-    box = frame.locator(".cells image").bounding_box()
-    return box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows
 
 
 PIXELS = """async image => {
@@ -245,12 +237,6 @@ def test_tokens_of_any_script_are_text_and_nothing_else(tab, log_dir):
     assert frame.locator(".attention script, .attention b, .attention i").count() == 0
 
 
-def saved(page, frame, name):
-    with page.expect_download() as download:
-        frame.locator(f".bar [name={name}]").click()
-    return download.value.path().read_bytes()
-
-
 @pytest.mark.parametrize("view", ["grid", "heat", "lines"])
 def test_what_is_shown_is_saved(tab, log_dir, view):
     page, frame = tab(tag=TAGS[1], view=view, layer="1", kind="cross")
@@ -355,75 +341,6 @@ def test_contrast_is_enough_in_both_modes(tab, dark):
         contrasts = frame.locator(".attention").evaluate(CONTRASTS)
         assert len(contrasts) > 20
         assert [each for each in contrasts if each[1] < 4.5] == []
-
-
-def inspection(text="Ein </script> 강아지"):
-    random = np.random.default_rng(3)
-    source, target = text.split(" "), ["a", "<!--", "\u2028"]
-    attention = {
-        "encoder": random.random((2, 3, 3, 3), "float32"),
-        "decoder": random.random((2, 3, 3, 3), "float32"),
-        "cross": random.random((2, 3, 3, 3), "float32"),
-    }
-    return Inspection(text, "a", source, target, attention, [0, 1, 2], False)
-
-
-def test_the_page_opens_from_the_disk_without_a_network(tmp_path, new_page):
-    found = inspection()
-    path = write_page(tmp_path / "out put.html", [found, inspection("A B C")], "runs/<b>", ["Verweis", None])
-    page = new_page(offline=True)
-    requested = []
-    page.on("request", lambda request: requested.append(request.url))
-    page.goto(path.as_uri())
-    expect(page.locator(".map")).to_have_count(2 * (3 + 2))
-    page.locator(".map[data-layer='1'][data-picked='2']").click()
-    page.mouse.move(*cell_of(page, 2, 1, 3, 3))
-    weight = np.float16(found.attention["cross"][1, 2, 2, 1])
-    expect(page.locator(".told")).to_contain_text(f"→ </script>: {weight:.3f}")
-    expect(page.locator(".sentences dd").nth(2)).to_have_text("Verweis")
-    page.get_by_role("radio", name="2 A B C").check()
-    expect(page.locator(".sentences dd").first).to_have_text("ABC")
-    assert page.title() == "Attention: runs/<b>"
-    assert [url for url in requested if not url.startswith(("file:", "data:", "blob:"))] == []
-    page.reload()
-    expect(page.get_by_role("radio", name="2 A B C")).to_be_checked()
-    assert json.loads(saved(page, page, "json"))["columns"] == ["A", "B", "C"]
-
-
-def test_what_reads_from_right_to_left_is_shown_so(tmp_path, new_page):
-    page = new_page()
-    page.goto(write_page(tmp_path / "page.html", [inspection("שלום לך \x01")], "model").as_uri())
-    words = page.locator(".sentences dd").first
-    assert words.evaluate("node => getComputedStyle(node).direction") == "rtl"
-    first, second = (words.locator(".chip").nth(place).bounding_box()["x"] for place in (0, 1))
-    assert first > second
-    page.locator("[name=view-lines]").click()
-    ElementTree.fromstring(saved(page, page, "svg").decode())  # in spite of a control character
-    assert saved(page, page, "png").startswith(b"\x89PNG")
-
-
-def test_past_eight_heads_dashes_tell_them_apart(tmp_path, new_page):
-    random = np.random.default_rng(3)
-    found = inspection()._replace(attention={"cross": random.random((1, 16, 3, 3), "float32")})
-    page = new_page()
-    page.goto(write_page(tmp_path / "page.html", [found], "model").as_uri() + "#view=lines")
-    looks = [
-        tuple(
-            page.locator(f".lines path[data-head='{head}']").first.get_attribute(name)
-            for name in ("stroke", "stroke-dasharray")
-        )
-        for head in range(16)
-    ]
-    assert len(set(looks)) == 16
-
-
-def test_a_notebook_shows_the_page_in_a_frame(new_page):
-    page = new_page()
-    page.set_content(f"<h1>notebook</h1>{show([inspection()])._repr_html_()}")
-    frame = page.frame_locator("iframe")
-    expect(frame.locator(".map")).to_have_count(2 * (3 + 2))
-    frame.locator("[name=view-lines]").click()
-    expect(frame.locator(".lines")).to_have_count(1)
 
 
 def test_the_reference_stands_beside_the_translation(tab):

@@ -6,18 +6,17 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
 from tf_transformer.inspection import Attend, Inspection, inspect
 from tf_transformer.plots import draw_inspection
 from tf_transformer.tensorboard.summary import attention_summary
-from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.training.callbacks import SummaryCallback
 
 LONGEST_NAME = 100  # characters: it stands in addresses
 
 
-class AttentionBoard(keras.callbacks.Callback):
+class AttentionBoard(SummaryCallback):
     """Translates a few fixed sentences at the end of an epoch, and writes the attention for TensorBoard's tab.
 
     Args:
@@ -45,26 +44,19 @@ class AttentionBoard(keras.callbacks.Callback):
     def __init__(
         self, sentences: Sequence[str | tuple[str, str]], attend: Attend, log_dir: str | os.PathLike, every: int = 1
     ) -> None:
-        super().__init__()
+        super().__init__(log_dir)
         if every < 1:
             raise ValueError(f"every is {every}; give a whole number from 1 up")
         pairs = [(each, None) if isinstance(each, str) else each for each in sentences]
         self.texts, self.references = ([pair[side] for pair in pairs] for side in (0, 1))
         self.attend = attend
-        self.log_dir = str(log_dir)
         self.every = every
-        self._writer: Any | None = None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        import tensorflow as tf
-
         if epoch % self.every:
             return
-        # One file for all: TensorBoard reads several by the order of their names, which isn't always that of time.
-        self._writer = self._writer or tf.summary.create_file_writer(self.log_dir)
-        with self._writer.as_default(step=steps_taken(self.model)):
+        with self.writing():
             _write(inspect(self.attend, self.texts), self.references)
-        self._writer.flush()
 
 
 def write_to_log_dir(log_dir: str | os.PathLike, inspections: Sequence[Inspection]) -> None:

@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,32 @@ class ValidationBleu(keras.callbacks.Callback):
         logs["val_bleu"] = score_translations(self.translate(self.sources), self.references).bleu
 
 
-class SampleTranslations(keras.callbacks.Callback):
+class SummaryCallback(keras.callbacks.Callback):
+    """Writes summaries for TensorBoard, into one file for the whole training.
+
+    TensorBoard reads several in a folder by the order of their names, which isn't always that of time.
+
+    Args:
+        log_dir: TensorBoard's folder.
+    """
+
+    def __init__(self, log_dir: str | os.PathLike) -> None:
+        super().__init__()
+        self.log_dir = str(log_dir)
+        self._writer: Any | None = None
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Within it, summaries go to the file, under the number of updates made."""
+        import tensorflow as tf
+
+        self._writer = self._writer or tf.summary.create_file_writer(self.log_dir)
+        with self._writer.as_default(step=steps_taken(self.model)):
+            yield
+        self._writer.flush()
+
+
+class SampleTranslations(SummaryCallback):
     """Writes translations of a few sentences as text for TensorBoard at the end of each epoch.
 
     Beside each stands its reference; words that one has and the other has not are bold.
@@ -187,11 +213,9 @@ class SampleTranslations(keras.callbacks.Callback):
         pairs: Sequence[tuple[str, str]],
         log_dir: str | os.PathLike,
     ) -> None:
-        super().__init__()
+        super().__init__(log_dir)
         self.translate = translate
         self.pairs = pairs
-        self.log_dir = str(log_dir)
-        self._writer: Any | None = None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         import tensorflow as tf
@@ -200,11 +224,8 @@ class SampleTranslations(keras.callbacks.Callback):
         lines = ["| source | reference | translation |", "| --- | --- | --- |"]
         for (source, reference), translation in zip(self.pairs, translations, strict=True):
             lines.append("| " + " | ".join([_cell(source), *_marked(reference, translation)]) + " |")
-        # One file for all: TensorBoard reads several by the order of their names, which isn't always that of time.
-        self._writer = self._writer or tf.summary.create_file_writer(self.log_dir)
-        with self._writer.as_default(step=steps_taken(self.model)):
+        with self.writing():
             tf.summary.text("translations", "\n".join(lines))
-        self._writer.flush()
 
 
 def _marked(reference: str, translation: str) -> tuple[str, str]:

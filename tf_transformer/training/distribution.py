@@ -48,7 +48,7 @@ def _mirrored_strategy() -> tf.distribute.Strategy:
 
 
 def sum_over_replicas(value: Any) -> Any:
-    """The sum of a scalar over the devices that share a batch; the scalar itself where there is only one."""
+    """The sum of a tensor, or of each in a list, over the devices that share a batch; of one device its own."""
     if is_one_device():
         return value
     import tensorflow as tf

@@ -31,16 +31,15 @@ export function grid(scene, open) {
 }
 
 /** How a head is called, or what takes its place. */
-export function nameOf(picked) {
+function nameOf(picked) {
   return COMBINED.includes(picked) ? picked : `head ${picked + 1}`;
 }
 
 function smallMap(map, x, y, {layer, picked, width, height, scene, open}) {
   const {rows, columns, colours} = scene;
-  const bits = entropy(map, rows.length).toFixed(2);
   const name = `layer ${layer + 1}, ${nameOf(picked)}`;
   // The maximum over heads is no distribution, and a part of one is none either: their entropy would mean nothing.
-  const told = picked === 'max' || scene.cut ? '' : `${bits} bits`;
+  const told = picked === 'max' || scene.cut ? '' : `${entropy(map, rows.length).toFixed(2)} bits`;
   return svg(
     'g',
     {
