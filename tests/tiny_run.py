@@ -53,6 +53,7 @@ def settings(data: Path, **replaced) -> list[str]:
         "training__distribution": "single",
         "training__sample_translations": 0,
         "tensorboard__attention": 0,
+        "tensorboard__bleu": 0,
         "evaluation__extra_length": 10,
     }
     return [f"{key.replace('__', '.')}={value}" for key, value in {**chosen, **replaced}.items()]
