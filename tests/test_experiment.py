@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import signal
 
 import keras
 import numpy as np
@@ -28,7 +29,7 @@ from tf_transformer import (
 from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.tensorboard.events import Index
-from tf_transformer.training import StopAt
+from tf_transformer.training import EpochEnds
 from tf_transformer.translation import load_translate, translate_texts
 
 STEPS = 6
@@ -320,11 +321,11 @@ def interrupted(tmp_path_factory):
 
     compile_as_ever = experiment.compile_model
 
-    class ControlC(StopAt):
+    class ControlC(EpochEnds):
         def on_train_batch_end(self, batch, logs=None):
             super().on_train_batch_end(batch, logs)
             if batch == 2:
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
 
     def compile_model(model, recipe):
         compile_as_ever(model, recipe)
@@ -333,7 +334,7 @@ def interrupted(tmp_path_factory):
     def train(seed):
         path = tmp_path_factory.mktemp("interrupted") / "run"
         with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(KeyboardInterrupt):
-            monkeypatch.setattr(experiment, "StopAt", ControlC)
+            monkeypatch.setattr(experiment, "EpochEnds", ControlC)
             monkeypatch.setattr(experiment, "compile_model", compile_model)
             experiment.train(recipe(seed, distribution="single"), path)
         return RunDirectory.open(path)
@@ -343,7 +344,7 @@ def interrupted(tmp_path_factory):
 
 def test_an_interrupted_run_can_be_used(interrupted):
     run = interrupted[0]
-    assert [path.name for path in run.checkpoints.iterdir()] == ["step-00000003.keras"]
+    assert [path.name for path in run.checkpoints.iterdir()] == ["interrupted.keras"]
     assert not run.scores.exists()
     model = keras.saving.load_model(run.best_checkpoint())
     assert int(model.optimizer.iterations) == 3

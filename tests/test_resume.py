@@ -1,6 +1,11 @@
-"""A training that is killed and started again ends as one that is not: the same bits in the weights and the log."""
+"""A training that is killed or stopped, and started again, ends as one that is not: the same bits in weights and log.
+
+Twenty kills of one training are in `tests/test_kills.py`, which is slow.
+"""
 
 import math
+import random
+import shutil
 import signal
 import subprocess
 import time
@@ -13,13 +18,15 @@ import pytest
 from tests.cli.command import COMMAND, contents
 from tests.test_experiment import figures
 from tests.tiny_run import RECIPE, settings, write_pairs
+from tf_transformer import experiment, load_recipe
 from tf_transformer.errors import UserError
 from tf_transformer.run_directory import RunDirectory
-from tf_transformer.training.callbacks import Checkpoints
-from tf_transformer.training.state import TrainingState
+from tf_transformer.training import Checkpoints
+from tf_transformer.training.state import TrainingState, state_step
 
 # All that a training remembers beside weights and optimizer: dropout's seeds, an average of the weights, the best
-# perplexity, validations without improvement. The order of the pairs changes with each epoch of two batches.
+# perplexity, validations without improvement, an epoch's figures so far. The order of the pairs changes with each epoch
+# of two batches.
 CHANGES = {
     "training__steps": 48,
     "training__validate_every": 8,
@@ -27,21 +34,50 @@ CHANGES = {
     "training__average_checkpoints": 3,
     "training__ema": 0.9,
     "training__early_stopping": 4,
+    "training__save_every_seconds": 0,  # after each step
     "model__dropout_rate": 0.1,
 }
 SECONDS = 300
 
 
-def start(folder: Path, *more: str, **changes) -> subprocess.Popen:
-    overrides = [part for each in settings(folder / "data", **{**CHANGES, **changes}) for part in ("--set", each)]
-    command = [COMMAND, "train", str(RECIPE), *overrides, *more]
+def overrides(folder: Path, **changes) -> list[str]:
+    return settings(folder / "data", **{**CHANGES, **changes})
+
+
+def start(folder: Path, run: RunDirectory, *more: str, **changes) -> subprocess.Popen:
+    given = [part for each in overrides(folder, **changes) for part in ("--set", each)]
+    command = [COMMAND, "train", str(RECIPE), *given, "--run-dir", str(run.path), *more]
     return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def ends(process: subprocess.Popen, status: int = 0) -> str:
+    """What a process told by its end, in one line."""
     _, told = process.communicate(timeout=SECONDS)
     assert process.returncode == status, told
-    return told
+    return " ".join(told.split())
+
+
+def wait_for(process: subprocess.Popen, condition) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def kill(process: subprocess.Popen) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def is_writing(run: RunDirectory) -> bool:
+    """Whether a state is half written now; or was, when the process that wrote it was killed."""
+    return any(run.training_state.glob(".partial-*"))
+
+
+def newest(run: RunDirectory) -> int:
+    """The step of the newest state; 0 without any."""
+    return max((state_step(path) for path in run.training_state.glob("step-*")), default=0)
 
 
 @pytest.fixture(scope="module")
@@ -54,28 +90,39 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(folder):
-    """A run that nothing disturbed."""
-    ends(start(folder, "--run-dir", str(folder / "whole")))
-    return RunDirectory.open(folder / "whole")
+    """A run that nothing disturbed, and that saved no state within an epoch."""
+    run = RunDirectory(folder / "whole")
+    ends(start(folder, run, training__save_every_seconds=60))
+    return run
 
 
-def killed_after(folder: Path, name: str, states: int) -> RunDirectory:
-    """A run that was killed when it had saved so many states."""
-    run = RunDirectory(folder / name)
-    process = start(folder, "--run-dir", str(run.path))
-    deadline = time.monotonic() + SECONDS
-    while not (run.training_state / f"step-{8 * states:08d}").exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+@pytest.fixture(scope="module")
+def killed(folder):
+    """A run that was killed at any time, and then while it wrote a state."""
+    run = RunDirectory(folder / "killed")
+    process = start(folder, run)
+    wait_for(process, lambda: newest(run))
+    delay = random.random()
+    print(f"killed {delay:.3f} s after the first state")
+    time.sleep(delay)
+    kill(process)
+    reached = newest(run)
+    process = start(folder, run)
+    wait_for(process, lambda: newest(run) > reached and is_writing(run))
+    kill(process)
     return run
 
 
 def optimizer_state(model: keras.Model) -> list[np.ndarray]:
     """Empty for the average, which nothing is trained from."""
     return [variable.numpy() for variable in model.optimizer.variables] if getattr(model, "optimizer", None) else []
+
+
+def flip_a_bit(file: Path, place: float) -> None:
+    """At so far into a file, from 0 to 1."""
+    content = bytearray(file.read_bytes())
+    content[int(len(content) * place)] ^= 1
+    file.write_bytes(content)
 
 
 def assert_same(run: RunDirectory, other: RunDirectory) -> None:
@@ -92,33 +139,60 @@ def assert_same(run: RunDirectory, other: RunDirectory) -> None:
             assert dict(ours[tag]) == dict(theirs[tag])
 
 
-@pytest.fixture(scope="module")
-def killed(folder):
-    """A run that was killed twice."""
-    killed_after(folder, "killed", 1)
-    return killed_after(folder, "killed", 3)
+def train(folder: Path, run: RunDirectory, resume="auto", **changes):
+    return experiment.train(load_recipe(RECIPE, overrides(folder, **changes)), run.path, resume=resume)
 
 
 def test_a_training_that_was_broken_off_is_left_alone_by_others(folder, killed):
     before = contents(killed.path)
-    assert "holds another run" in ends(start(folder, "--run-dir", str(killed.path), "--resume", "never"), status=2)
-    told = ends(start(folder, "--run-dir", str(killed.path), model__dff=32, seed=3), status=2)
-    assert "differs in seed, model.dff" in " ".join(told.split())
+    with pytest.raises(UserError, match="holds another run"):
+        train(folder, killed, "never")
+    with pytest.raises(UserError, match=r"differs in seed, model\.dff"):
+        train(folder, killed, model__dff=32, seed=3)
     assert contents(killed.path) == before
 
 
-def test_killed_twice_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(folder, whole, killed):
-    newest = sorted(killed.training_state.glob("step-*"))[-1]
-    values = next(newest.glob("*.data-*"))
-    content = bytearray(values.read_bytes())
-    content[len(content) // 2] ^= 1
-    values.write_bytes(content)
-    told = ends(start(folder, "--run-dir", str(killed.path)))
-    assert f"{newest}: damaged, passed over" in told.replace("\n", "")
-    assert f"going on from step {int(newest.name.split('-')[1]) - 8}" in told
+def test_a_second_process_is_refused_while_one_trains(folder, killed):
+    """The processes that were killed have left no lock behind: this one takes it."""
+    with killed.locked(), pytest.raises(UserError, match=r"another process is training here \(process \d+ on "):
+        train(folder, killed)
+    with killed.locked():
+        pass
+
+
+def test_killed_stopped_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(folder, whole, killed):
+    process = start(folder, killed)
+    reached = newest(killed)
+    wait_for(process, lambda: newest(killed) > reached + 2)
+    process.terminate()
+    told = ends(process, status=75)  # EX_TEMPFAIL
+    stopped = newest(killed)
+    assert stopped > reached
+    assert f"stopped by SIGTERM; the same command goes on from step {stopped}" in told
+    assert not is_writing(killed)
+
+    state = killed.training_state / f"step-{stopped:08d}"
+    flip_a_bit(next(state.glob("*.data-*")), 0.5)
+    before = sorted(path.name for path in killed.training_state.glob("step-*"))[-2]
+    told = ends(start(folder, killed))
+    assert f"{state}: damaged, passed over" in told
+    assert f"going on from step {int(before.split('-')[1])}" in told
     assert_same(killed, whole)
     assert not killed.is_unfinished()
-    assert "holds another run" in ends(start(folder, "--run-dir", str(killed.path)), status=2)
+    with pytest.raises(UserError, match="holds another run"):
+        train(folder, killed)
+
+
+def test_a_difference_of_one_bit_would_be_noticed(whole, killed, tmp_path):
+    """After the test above, both runs are the same."""
+    other = RunDirectory(tmp_path / "other")
+    shutil.copytree(killed.path, other.path)
+    model = keras.saving.load_model(other.average)
+    weight = model.trainable_variables[-1]
+    weight.assign(np.nextafter(weight.numpy(), np.float32(np.inf)))
+    model.save(other.average)
+    with pytest.raises(AssertionError, match=r"average\.keras"):
+        assert_same(other, whole)
 
 
 def test_figures_are_finite(whole):
@@ -143,9 +217,7 @@ def test_from_a_damaged_state_a_model_gets_nothing(tmp_path, place):
     state.on_epoch_end(0)
     (path,) = state.saved()
     values = next(path.glob("*.data-*"))
-    content = bytearray(values.read_bytes())
-    content[int(len(content) * place)] ^= 1
-    values.write_bytes(content)
+    flip_a_bit(values, place)
     model = small_model()
     before = model.get_weights()
     assert state.restore(model) == [path]
@@ -159,7 +231,7 @@ def test_a_state_of_another_optimizer_is_told_and_kept(tmp_path):
     state.set_model(saved)
     state.on_epoch_end(0)
     state.checkpoints.set_model(saved)
-    state.checkpoints.save()
+    state.checkpoints.save_interrupted()
     before = contents(tmp_path)
     model = small_model()
     model.optimizer.add_variable((), name="another")

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import Preempted, UserError
 from tf_transformer.terminal import (
     cores,
     given,
@@ -51,7 +51,11 @@ RUN_DIR_OPTION = typer.Option(
 )
 MODEL_ARGUMENT = typer.Argument(help="A run's folder, or a SavedModel's.", show_default=False)
 BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Sentences translated at once.")
-RESUME_OPTION = typer.Option("--resume", help="auto: go on with a training that was broken off; never: refuse to.")
+RESUME_OPTION = typer.Option(
+    "--resume",
+    metavar="auto|never|PATH",
+    help="auto: go on with a training that was broken off; never: refuse to; PATH: begin from a state of another run.",
+)
 JSON_OPTION = typer.Option("--json", help="Print JSON on standard output.")
 BEAM_OPTION = typer.Option(
     "--beam-size", min=1, help="Hypotheses side by side; 1 is greedy search.  [default: the model's]"
@@ -71,15 +75,13 @@ def train(
     """Trains a model from a recipe and scores it; broken off, it goes on when the same command is given again."""
     from tf_transformer.recipe import load_recipe
 
-    if resume not in ("auto", "never"):
-        raise UserError(f"--resume is {resume!r}; give auto or never")
     loaded = load_recipe(recipe, overrides or [])
     if loaded.training.jit_compile:
         keep_what_xla_compiles()
     with quiet_tensorflow():
         from tf_transformer import experiment
 
-    run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes, resume == "auto")
+    run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes, resume)
     show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)
     notes.print(f"run: {run.path}")
 
@@ -323,7 +325,10 @@ def demo() -> None:
 
 
 def main() -> None:
-    """Runs the command; a user's mistake is one line and exit status 2, Ctrl-C is exit status 130."""
+    """Runs the command; a user's mistake is one line and exit status 2.
+
+    Ctrl-C is exit status 130; SIGTERM in a training, which saves its state, 75.
+    """
     try:
         try:
             app()
@@ -332,6 +337,9 @@ def main() -> None:
     except UserError as error:
         print(f"tf-transformer: {error}", file=sys.stderr)
         sys.exit(USER_MISTAKE)
+    except Preempted as error:
+        print(f"tf-transformer: {error}", file=sys.stderr)
+        sys.exit(os.EX_TEMPFAIL)
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does. Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,8 +1,21 @@
-"""The error that stands for a user's mistake."""
+"""The error that stands for a user's mistake, and what is told of others."""
 
 
 class UserError(ValueError):
     """A mistake in what the user gave: one line that says what, where and what to do.
 
     The command `tf-transformer` prints the message without a traceback and exits with status 2.
+    """
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, in one line: the system's word for it, or the error's own first line."""
+    text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
+    return (text.strip() or type(error).__name__).splitlines()[0][:300]
+
+
+class Preempted(Exception):
+    """A training was told to stop by SIGTERM, and can go on from where it was.
+
+    The command `tf-transformer` exits with status 75, which is the system's for "try again later".
     """

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from tf_transformer.averaging import average_checkpoints
 from tf_transformer.data.batching import make_batches, padding_share, with_known_length
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.data.filters import count_pairs
+from tf_transformer.data.lookup import find_pairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation import evaluate_translations
@@ -25,17 +28,21 @@ from tf_transformer.export.saved_model import export_saved_model, version_folder
 from tf_transformer.export.translator import Translator
 from tf_transformer.model import Transformer
 from tf_transformer.recipe import DataSettings, Recipe, load_recipe, save_recipe
+from tf_transformer.resuming import check_same, copy_state, find_state, run_of
 from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.tensorboard.training import tensorboard_callbacks
 from tf_transformer.tokenizers import train_tokenizers
-from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, Pace, StopAt
+from tf_transformer.training.callbacks import AveragedWeights, EpochEnds, Pace
+from tf_transformer.training.checkpoints import Checkpoints
 from tf_transformer.training.data_wait import DataWait
 from tf_transformer.training.distribution import make_strategy
+from tf_transformer.training.interruption import Interruption
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
 from tf_transformer.training.optimizer import make_optimizer
 from tf_transformer.training.progress import ProgressBar
-from tf_transformer.training.state import TrainingState
+from tf_transformer.training.state import TrainingState, saved_states
+from tf_transformer.training.step_faults import StepFaults
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -100,7 +107,10 @@ def compile_model(model: Transformer, recipe: Recipe) -> None:
 
 
 def train(
-    recipe: Recipe, run_path: str | os.PathLike, console: Console | None = None, resume: bool = True
+    recipe: Recipe,
+    run_path: str | os.PathLike,
+    console: Console | None = None,
+    resume: str | os.PathLike = "auto",
 ) -> RunDirectory:
     """Trains a model, scores its best checkpoint, and leaves everything in a run directory.
 
@@ -108,20 +118,29 @@ def train(
         recipe: the experiment.
         run_path: the folder to make; or that of the same recipe's training that was broken off, which then goes on.
         console: where progress is told; nowhere unless given.
-        resume: whether a training that was broken off may go on; if not, its folder is refused.
+        resume: "auto": a training that was broken off in `run_path` goes on; "never": its folder is refused; a path: a
+            new run begins from the state of another, a run's folder or one of its `training_state/step-*`.
 
     Returns:
         The run directory.
 
     Raises:
-        UserError: a mistake in the recipe's data, or a folder that holds another run.
+        UserError: a mistake in the recipe's data, a folder that holds another run, a fault that ends the training.
+        Preempted: SIGTERM came; the training can go on.
     """
-    console = console or Console(quiet=True)
+    with ExitStack() as held:
+        return _train(recipe, RunDirectory(run_path), console or Console(quiet=True), resume, held)
+
+
+def _train(
+    recipe: Recipe, run: RunDirectory, console: Console, resume: str | os.PathLike, held: ExitStack
+) -> RunDirectory:
     began = time.perf_counter()
-    run = RunDirectory(run_path)
-    goes_on = resume and run.is_unfinished()
+    goes_on = resume == "auto" and run.is_unfinished()
+    origin = None if resume in ("auto", "never") else find_state(resume, recipe)
     if goes_on:
-        _check_same(recipe, run)
+        held.enter_context(run.locked())
+        check_same(recipe, run)
     else:
         run.check_is_free()  # told now, not after the vocabulary is learned
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
@@ -130,17 +149,16 @@ def train(
         for _ in source:  # one pass, so that a mistake in them is told now and not after hours
             pass
     keras.utils.set_random_seed(recipe.seed)
-    has_state = goes_on and any(run.training_state.iterdir())
-    tokenizers = (
-        run.load_tokenizers()
-        if has_state
-        else train_tokenizers(
+    has_state = goes_on and bool(saved_states(run.training_state))
+    if has_state or origin:
+        tokenizers = (run_of(origin) if origin else run).load_tokenizers()
+    else:
+        tokenizers = train_tokenizers(
             train_pairs,
             kind=recipe.tokenizer.kind,
             vocab_size=recipe.tokenizer.vocab_size,
             joint=recipe.tokenizer.joint,
         )
-    )
     strategy = make_strategy(recipe.training.distribution)
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
     row_multiple = strategy.num_replicas_in_sync * recipe.training.gradient_accumulation
@@ -148,13 +166,16 @@ def train(
     with strategy.scope():
         model = make_model(recipe, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
+    if not goes_on:
+        run = RunDirectory.create(run.path)
+        held.enter_context(run.locked())
     if not has_state:
-        run = RunDirectory.create(run_path)
         save_recipe(recipe, run.recipe)
         tokenizers.save(run.tokenizer)
+    if origin:
+        copy_state(origin, run)
     console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
-    most = max(recipe.training.sample_translations, recipe.tensorboard.attention, recipe.tensorboard.bleu)
-    before = _fit(model, recipe, run, tokenizers, batches, list(islice(validation_pairs, most)), console)
+    before = _fit(model, recipe, run, tokenizers, batches, (train_pairs, validation_pairs), console)
 
     if recipe.training.average_checkpoints:
         # A short training, or one that stopped early, has fewer.
@@ -165,19 +186,6 @@ def train(
     run.write_scores({"set": split, **scores, "training_seconds": round(seconds, 1)})
     run.end_training()
     return run
-
-
-def _check_same(recipe: Recipe, run: RunDirectory) -> None:
-    """Raises a UserError where a run that would go on was begun with another recipe."""
-    if not run.recipe.is_file():  # broken off before it was written
-        return
-    theirs, ours = load_recipe(run.recipe).flat(), recipe.flat()
-    other = [key for key in ours if theirs[key] != ours[key]]
-    if other:
-        raise UserError(
-            f"{run.path}: a training that was broken off lies here, which differs in {', '.join(other)}; give its own "
-            "recipe and settings to go on with it, or another folder with --run-dir"
-        )
 
 
 def _batches(
@@ -214,53 +222,63 @@ def _fit(
     run: RunDirectory,
     tokenizers: TokenizerPair,
     batches: tuple[tf.data.Dataset, tf.data.Dataset],
-    samples: Sequence[tuple[str, str]],
+    pairs: tuple[Pairs, Pairs],
     console: Console,
 ) -> float:
     """Trains the model, from where the run's training was broken off; returns the seconds spent on it before."""
     training = recipe.training
+    (train_batches, validation_batches), (train_pairs, validation_pairs) = batches, pairs
     checkpoints = Checkpoints(run.checkpoints, keep=training.keep_checkpoints)
     progress = ProgressBar(training.steps, console)
     # Greedily: it is to show the model's progress, at little cost.
     translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
-    tensorboard = tensorboard_callbacks(recipe, run, translator, samples)
-    train_batches, validation_batches = batches
+    shown = max(training.sample_translations, recipe.tensorboard.attention, recipe.tensorboard.bleu)
+    tensorboard = tensorboard_callbacks(recipe, run, translator, list(islice(validation_pairs, shown)))
     wait = DataWait()
+    faults = StepFaults(train_batches, partial(find_pairs, train_pairs, tokenizers), run.path / "bad_batch.tsv")
     # The average of the weights comes before all that looks at them.
     average = [AveragedWeights()] if training.ema else []
-    callbacks = [StopAt(training.steps), *average, Pace(), wait, *tensorboard, checkpoints, progress]
+    ends = EpochEnds(training.steps, training.validate_every)
+    callbacks = [ends, faults, *average, Pace(), wait, *tensorboard, checkpoints, progress]
     early_stopping = None
     if training.early_stopping:
         early_stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping)
         callbacks.append(early_stopping)
-    state = TrainingState(run.training_state, checkpoints, *average, early_stopping=early_stopping)
-    callbacks.append(state)
+    state = TrainingState(
+        run.training_state,
+        checkpoints,
+        *average,
+        early_stopping=early_stopping,
+        seconds_between=training.save_every_seconds,
+    )
+    interruption = Interruption(state, checkpoints)
     for path in state.restore(model):
         console.print(f"{path}: damaged, passed over", highlight=False)
     if state.step:
         console.print(f"going on from step {state.step:,}", highlight=False)
     if state.ended:
         return state.seconds
+    validations_left = math.ceil(training.steps / training.validate_every) - state.step // training.validate_every
+    before = state.seconds
     try:
-        # Keras's epoch is here the time from one validation to the next; the data knows its own epochs.
-        model.fit(
-            wait.watch(train_batches.skip(state.step)),
-            initial_epoch=state.epoch,
-            epochs=math.ceil(training.steps / training.validate_every),
-            steps_per_epoch=training.validate_every,
-            validation_data=validation_batches,
-            shuffle=False,  # the batches come shuffled
-            callbacks=callbacks,
-            verbose=0,
-        )
+        with faults.told(model), interruption.watching():
+            # Keras's epoch is here the time from one validation to the next; the data knows its own epochs.
+            model.fit(
+                wait.watch(train_batches.skip(state.step)),
+                initial_epoch=state.epoch,
+                epochs=state.epoch + validations_left,
+                steps_per_epoch=training.validate_every,
+                validation_data=validation_batches,
+                shuffle=False,  # the batches come shuffled
+                callbacks=[*callbacks, state, interruption],
+                verbose=0,
+            )
     except KeyboardInterrupt:
-        for callback in average:
-            callback.show_average()
-        console.print(f"interrupted; saved {checkpoints.save()}", highlight=False)
+        console.print(f"interrupted; {state.place()}", highlight=False)
         raise
     finally:
         progress.stop()
-    return state.seconds
+    return before
 
 
 def evaluate(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +17,9 @@ from tf_transformer.errors import UserError
 if TYPE_CHECKING:
     from tf_transformer.model import Transformer
     from tf_transformer.tokenizers import TokenizerPair
+
+
+LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
 
 
 class RunDirectory:
@@ -31,6 +38,8 @@ class RunDirectory:
         self.tokenizer = self.path / "tokenizer"
         self.checkpoints = self.path / "checkpoints"
         self.average = self.checkpoints / "average.keras"
+        self.best = self.checkpoints / "best.keras"
+        self.interrupted = self.checkpoints / "interrupted.keras"
         self.training_state = self.path / "training_state"
         self.logs = self.path / "logs"
         self.scores = self.path / "scores.json"
@@ -56,21 +65,41 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: str | os.PathLike) -> RunDirectory:
-        """Makes a run's folder; one whose training was broken off may be there.
+        """Makes a run's folder.
 
         Raises:
-            UserError: something else lies there, or the folder can't be made.
+            UserError: something lies there, or the folder can't be made.
         """
         run = cls(path)
-        if not run.is_unfinished():
-            run.check_is_free()
+        run.check_is_free()
         try:
             # First, as it tells a folder that a training has begun to fill from any other.
-            run.training_state.mkdir(parents=True, exist_ok=True)
-            run.checkpoints.mkdir(exist_ok=True)
+            run.training_state.mkdir(parents=True)
+            run.checkpoints.mkdir()
         except OSError as error:
             raise UserError(f"{run.path}: the run's folder can't be made: {error.strerror}") from None
         return run
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Within it, no other process trains in this folder; the system unlocks it when the process ends, however.
+
+        Raises:
+            UserError: another process trains here.
+        """
+        with open(self.training_state / LOCK, "a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise UserError(
+                    f"{self.path}: another process is training here ({file.read().strip() or 'just begun'}); wait for "
+                    "its end, or choose another folder with --run-dir"
+                ) from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.flush()
+            yield
 
     def end_training(self) -> None:
         """Removes what only a training that goes on would need."""
@@ -96,12 +125,12 @@ class RunDirectory:
 
     def best_checkpoint(self) -> Path:
         """The run's model: the average where `tf-transformer average` made one, else the checkpoint with the lowest
-        validation perplexity, else the newest.
+        validation perplexity, else the newest, else that of an interruption.
 
         Raises:
             UserError: there is no checkpoint yet.
         """
-        for file in (self.average, self.checkpoints / "best.keras", *reversed(self.step_checkpoints())):
+        for file in (self.average, self.best, *reversed(self.step_checkpoints()), self.interrupted):
             if file.is_file():
                 return file
         raise UserError(f"{self.checkpoints}: no checkpoint yet; train for longer than training.validate_every")

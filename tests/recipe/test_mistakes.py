@@ -128,7 +128,7 @@ RIGHT = {
     "training.steps training.warmup_steps training.learning_rate training.learning_rate_scale "
     "training.weight_decay training.clip_norm "
     "training.r_drop training.gradient_accumulation training.steps_per_execution training.validate_every "
-    "training.keep_checkpoints training.average_checkpoints training.early_stopping "
+    "training.keep_checkpoints training.average_checkpoints training.save_every_seconds training.early_stopping "
     "training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
     "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length",
     "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import TransformerAdam
-from tf_transformer.training import AveragedWeights, Checkpoints, StopAt, make_strategy
+from tf_transformer.training import AveragedWeights, Checkpoints, EpochEnds, make_strategy
 
 MOMENTUM = 0.8
 EPOCHS, STEPS_PER_EPOCH, STEPS = 3, 4, 10  # it stops in the middle of the last epoch
@@ -51,7 +51,7 @@ def fit(distribution, callbacks, validate=True, **arguments):
         validation_data=data() if validate else None,
         shuffle=False,
         verbose=0,
-        callbacks=[StopAt(STEPS), *callbacks, spy],
+        callbacks=[EpochEnds(STEPS, STEPS_PER_EPOCH), *callbacks, spy],
     )
     return model, spy
 

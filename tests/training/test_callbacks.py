@@ -12,7 +12,15 @@ from tensorboard.backend.event_processing.event_accumulator import TENSORS, Even
 from tensorboard.plugin_util import markdown_to_safe_html
 
 from tf_transformer import Perplexity, SmoothedCrossEntropy, Transformer, TransformerSchedule
-from tf_transformer.training import Checkpoints, Pace, SampleTranslations, StopAt, TokenCount, ValidationBleu, callbacks
+from tf_transformer.training import (
+    Checkpoints,
+    EpochEnds,
+    Pace,
+    SampleTranslations,
+    TokenCount,
+    ValidationBleu,
+    callbacks,
+)
 
 SOURCE, TARGET, LABELS = (
     np.array([[5, 9, 3], [7, 3, 0]]),
@@ -74,7 +82,7 @@ def test_the_newest_and_the_best_stay(model, tmp_path):
 def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(model, tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.set_model(model)
-    loaded = keras.saving.load_model(checkpoints.save())
+    loaded = keras.saving.load_model(checkpoints.save_interrupted())
     for each in (model, loaded):
         # Dropout draws anew after loading; without it both take the same step.
         for layer in each._flatten_layers():
@@ -111,17 +119,30 @@ def test_an_interrupted_save_leaves_no_half_checkpoint(model, tmp_path, monkeypa
     assert {path.name: path.read_bytes() for path in tmp_path.glob("[!.]*")} == before
 
 
-# -- StopAt ----
+# -- EpochEnds ----
 
 
-@pytest.mark.parametrize("steps, epochs", [(5, 2), (8, 2), (1, 1), (100, 3)])
-def test_training_stops_at_the_step(steps, epochs):
-    model = keras.Sequential([keras.layers.Dense(1)])
+@pytest.mark.parametrize(
+    ("steps", "begun", "ends"),
+    [
+        (8, 0, [4, 8]),
+        (5, 0, [4, 5]),
+        (1, 0, [1]),
+        (100, 0, [4, 8, 12]),
+        (8, 3, [4, 8]),  # of the epoch in which training goes on, one step is left
+        (9, 6, [8, 9]),
+    ],
+)
+def test_epochs_and_training_end_at_their_steps(steps, begun, ends):
+    model = keras.Sequential([keras.Input([3]), keras.layers.Dense(1)])
     model.compile("sgd", "mse", jit_compile=False)
+    model.optimizer.build(model.trainable_variables)
+    model.optimizer.iterations.assign(begun)
     data = tf.data.Dataset.from_tensors((np.ones((2, 3)), np.ones((2, 1)))).repeat()
-    history = model.fit(data, epochs=3, steps_per_epoch=4, callbacks=[StopAt(steps)], shuffle=False, verbose=0)
-    assert int(model.optimizer.iterations) == min(steps, 12)
-    assert len(history.epoch) == epochs
+    seen = []
+    spy = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(callbacks.steps_taken(model)))
+    model.fit(data, epochs=3, steps_per_epoch=4, callbacks=[EpochEnds(steps, 4), spy], shuffle=False, verbose=0)
+    assert seen == ends
 
 
 # -- Pace ----

@@ -5,7 +5,8 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "callbacks": ["AveragedWeights", "Checkpoints", "Pace", "SampleTranslations", "StopAt", "ValidationBleu"],
+        "callbacks": ["AveragedWeights", "EpochEnds", "Pace", "SampleTranslations", "ValidationBleu"],
+        "checkpoints": ["Checkpoints"],
         "data_wait": ["DataWait"],
         "distribution": ["make_strategy"],
         "loss": ["SmoothedCrossEntropy"],

@@ -1,16 +1,14 @@
-"""What happens at each validation: figures, checkpoints, sample translations."""
+"""What happens at each validation: figures, averaged weights, sample translations."""
 
 from __future__ import annotations
 
 import html
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -49,20 +47,29 @@ class Pace(keras.callbacks.Callback):
                 logs["gradient_norm"] = norm
 
 
-class StopAt(keras.callbacks.Callback):
-    """Ends training at a step, be it in the middle of an epoch.
+class EpochEnds(keras.callbacks.Callback):
+    """Ends Keras's epochs where validations are due, and training at its last step.
+
+    A training that goes on from the middle of an epoch has less of it left than Keras thinks. This callback must come
+    before all others that may stop the training.
 
     Args:
         steps: how many steps the training has.
+        validate_every: how many steps an epoch has.
     """
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, validate_every: int) -> None:
         super().__init__()
         self.steps = steps
+        self.validate_every = validate_every
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        if steps_taken(self.model) >= self.steps:
-            self.model.stop_training = True
+        taken = steps_taken(self.model)
+        # Keras stops after the epoch that this ends.
+        self.model.stop_training = taken >= self.steps or taken % self.validate_every == 0
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.model.stop_training = steps_taken(self.model) >= self.steps
 
 
 class AveragedWeights(keras.callbacks.Callback):
@@ -92,6 +99,17 @@ class AveragedWeights(keras.callbacks.Callback):
             self.model.set_weights(self._in_training)
             self._in_training = None
 
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Within it, the weights in training are in the model."""
+        shown = self._in_training is not None
+        self.hide_average()
+        try:
+            yield
+        finally:
+            if shown:
+                self.show_average()
+
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self.hide_average()
 
@@ -100,56 +118,6 @@ class AveragedWeights(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self.show_average()
-
-
-class Checkpoints(keras.callbacks.Callback):
-    """Saves the whole model, optimizer included, at the end of each epoch, and keeps the newest and the best.
-
-    Writes `step-00000400.keras` and so on, and `best.keras`, the one with the lowest `val_perplexity`. Each is written
-    beside and renamed, so that no half-written one is ever found.
-
-    Args:
-        directory: where the checkpoints lie.
-        keep: how many of the newest stay.
-    """
-
-    def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:
-        super().__init__()
-        self.directory = Path(directory)
-        self.keep = keep
-        self.best = float("inf")
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        path = self.save()
-        perplexity = (logs or {}).get("val_perplexity")
-        if perplexity is not None and perplexity < self.best:
-            self.best = perplexity
-            partial = self.directory / ".partial-best.keras"
-            shutil.copyfile(path, partial)
-            partial.replace(self.directory / "best.keras")
-
-    def save(self) -> Path:
-        """Saves the model as it is now."""
-        path = self.directory / _name(steps_taken(self.model))
-        partial = self.directory / f".partial-{path.name}"
-        self.model.save(partial)
-        partial.replace(path)
-        for old in self._saved()[: -self.keep]:
-            old.unlink()
-        return path
-
-    def forget_after(self, step: int) -> None:
-        """Removes the checkpoints of later steps."""
-        for file in self._saved():
-            if file.name > _name(step):
-                file.unlink()
-
-    def _saved(self) -> list[Path]:
-        return sorted(self.directory.glob("step-*.keras"))
-
-
-def _name(step: int) -> str:
-    return f"step-{step:08d}.keras"
 
 
 class ValidationBleu(keras.callbacks.Callback):

@@ -6,36 +6,41 @@ import json
 import os
 import shutil
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import keras
+from keras import ops
 
-from tf_transformer.errors import UserError
-from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, steps_taken
+from tf_transformer.errors import UserError, reason
+from tf_transformer.training.callbacks import AveragedWeights, steps_taken
+from tf_transformer.training.checkpoints import Checkpoints, sync
 
 # Two, so that a damaged one costs no more than the time since the one before.
 KEPT = 2
 
 
 class TrainingState(keras.callbacks.Callback):
-    """Saves the state at the end of each epoch, after all other callbacks.
+    """Saves the state at the end of each epoch, after all other callbacks, and as often as wanted in between.
 
     A state is weights, optimizer and random seeds, in a TensorFlow checkpoint, which has checksums, together with what
-    the callbacks remember. The place in the data is the step: batches come in an order that the seed decides. It is
-    written beside, synced and renamed, so that none is ever half there.
+    the callbacks and the metrics remember. The place in the data is the step: batches come in an order that the seed
+    decides. It is written beside, synced and renamed, so that none is ever half there.
 
     Args:
         directory: where the states lie.
         checkpoints: knows the best perplexity so far.
         average: holds the weights in training while the model shows their average, if there is one.
         early_stopping: counts validations without improvement, if that ends the training.
+        seconds_between: how long to train from one state to the next within an epoch.
 
     Attributes:
         step: updates made when the state was saved that training goes on from; 0 at the start.
         epoch: validations made by then.
         seconds: time spent on the training by then.
         ended: whether the training had ended.
+        seconds_saving: time spent on saving, by this process.
     """
 
     def __init__(
@@ -44,21 +49,23 @@ class TrainingState(keras.callbacks.Callback):
         checkpoints: Checkpoints,
         average: AveragedWeights | None = None,
         early_stopping: keras.callbacks.EarlyStopping | None = None,
+        seconds_between: float = 60.0,
     ) -> None:
         super().__init__()
         self.directory = Path(directory)
         self.checkpoints = checkpoints
         self.average = average
         self.early_stopping = early_stopping
+        self.seconds_between = seconds_between
         self.step = self.epoch = 0
-        self.seconds = 0.0
+        self.seconds = self.seconds_saving = 0.0
         self.ended = False
-        self._began = time.perf_counter()
+        self._began = self._saved_at = time.perf_counter()
         self._remembered: dict[str, Any] = {}
 
     def saved(self) -> list[Path]:
         """The states there are, oldest first."""
-        return sorted(self.directory.glob("step-*"))
+        return saved_states(self.directory)
 
     def restore(self, model: keras.Model) -> list[Path]:
         """Gives a built and compiled model the newest state that is whole; without any, the model stays as it is.
@@ -102,32 +109,99 @@ class TrainingState(keras.callbacks.Callback):
             for name, value in self._remembered.get("early_stopping", {}).items():
                 setattr(self.early_stopping, name, value)
 
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        # Which Keras has just begun anew; they tell of the whole epoch, and so of what came before the state.
+        metrics, self._remembered["metrics"] = self._remembered.get("metrics", []), []
+        for parts, values in zip(self._metrics_parts() if metrics else [], metrics, strict=True):
+            for part, value in zip(parts, values, strict=True):
+                part.assign(value)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        # Where the epoch ends a validation is due, and a state after it.
+        if not self.model.stop_training and time.perf_counter() - self._saved_at >= self.seconds_between:
+            self.save()
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.epoch = epoch + 1
+        self._save([])
+
+    def save(self) -> None:
+        """Saves the state in the middle of an epoch.
+
+        Raises:
+            UserError: it can't be written, or there are weights that are not finite; the earlier states stay.
+        """
+        self._save([[part.numpy().item() for part in parts] for parts in self._metrics_parts()])
+
+    def _metrics_parts(self) -> list[tuple[Any, ...]]:
+        """The variables of the metrics, of each what every device has, which counts its own."""
+        local = self.model.distribute_strategy.experimental_local_results
+        return [local(variable.value) for variable in self.model.metrics_variables]
+
+    def _save(self, metrics: list[list[float]]) -> None:
         import tensorflow as tf
 
+        began = time.perf_counter()
         remembered = {
-            "epoch": epoch + 1,
-            "seconds": self.seconds + time.perf_counter() - self._began,
+            "epoch": self.epoch,
+            "seconds": self.seconds + began - self._began,
             "ended": self.model.stop_training,
             "best": self.checkpoints.best,
+            "metrics": metrics,
         }
         if self.early_stopping:
             remembered["early_stopping"] = {name: getattr(self.early_stopping, name) for name in ("wait", "best")}
-        path = self.directory / f"step-{steps_taken(self.model):08d}"
+        step = steps_taken(self.model)
+        path = self.directory / f"step-{step:08d}"
         partial = self.directory / f".partial-{path.name}"
-        shutil.rmtree(partial, ignore_errors=True)
-        if self.average:
-            self.average.hide_average()
-        _checkpoint(self.model, tf.Variable(json.dumps(remembered))).write(str(partial / "variables"))
-        if self.average:
-            self.average.show_average()
-        for file in (*partial.iterdir(), partial):
-            _sync(file)
-        shutil.rmtree(path, ignore_errors=True)
-        partial.rename(path)
-        _sync(self.directory)
+        try:
+            with self.average.hidden() if self.average else nullcontext():
+                _check_finite(self.model, step)
+                shutil.rmtree(partial, ignore_errors=True)
+                _checkpoint(self.model, tf.Variable(json.dumps(remembered))).write(str(partial / "variables"))
+            for file in (*partial.iterdir(), partial):
+                sync(file)
+            shutil.rmtree(path, ignore_errors=True)
+            partial.rename(path)
+            sync(self.directory)
+        except (OSError, tf.errors.OpError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            full = isinstance(error, tf.errors.ResourceExhaustedError)  # whose message names only a file
+            why = "no space left on device, or a quota is reached" if full else reason(error)
+            raise UserError(f"{path}: the state can't be saved: {why}; mend that: {self.place()}") from None
         for old in self.saved()[:-KEPT]:
             shutil.rmtree(old)
+        self._saved_at = time.perf_counter()
+        self.seconds_saving += self._saved_at - began
+
+    def place(self) -> str:
+        """From where the same command goes on."""
+        states = self.saved()
+        where = f"goes on from step {state_step(states[-1]):,}" if states else "begins anew"
+        return f"the same command {where}"
+
+
+def saved_states(directory: Path) -> list[Path]:
+    """The states in a folder, oldest first."""
+    return sorted(directory.glob("step-*"))
+
+
+def state_step(path: Path) -> int:
+    """The updates that had been made when a state was saved."""
+    return int(path.name.removeprefix("step-"))
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a state can be read; each value has a checksum."""
+    import tensorflow as tf
+
+    try:
+        reader = tf.train.load_checkpoint(str(path / "variables"))
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except (tf.errors.OpError, ValueError):
+        return False
+    return True
 
 
 def _checkpoint(model: keras.Model, remembered: Any) -> Any:
@@ -139,10 +213,11 @@ def _checkpoint(model: keras.Model, remembered: Any) -> Any:
     return tf.train.Checkpoint(variables=variables, remembered=remembered)
 
 
-def _sync(path: Path) -> None:
-    """Has the system write a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _check_finite(model: keras.Model, step: int) -> None:
+    """Keeps weights that no training could go on from out of the saved states."""
+    for weight in model.trainable_variables:
+        if not ops.all(ops.isfinite(weight)):
+            raise UserError(
+                f"step {step:,}: {weight.path} is not finite any more; the states and checkpoints before it stay; "
+                "lower the learning rate, raise training.warmup_steps or set training.clip_norm"
+            )

@@ -1,0 +1,59 @@
+"""A disk that fills up while a training saves: it stops in one line, and goes on once there is room."""
+
+import subprocess
+
+import pytest
+
+from tests.tiny_run import PAIRS
+from tests.training.test_step_faults import eager, on  # noqa: F401
+from tf_transformer import experiment
+from tf_transformer.errors import UserError
+from tf_transformer.run_directory import RunDirectory
+from tf_transformer.training import EpochEnds
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of its own, without room for much; skips the test where none can be mounted."""
+    folder = tmp_path / "small disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=50m", "tmpfs", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("needs a disk to fill, and this user may mount none")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize(("seconds", "fails"), [(0, "the state"), (60, "")])
+def test_a_full_disk_stops_the_training_which_goes_on_with_more_room(small_disk, tmp_path, monkeypatch, seconds, fails):
+    """It fills up in the fourth step, after which a state is saved, or after two more a validation is made."""
+    filler = small_disk / "filler"
+
+    class FillDisk(EpochEnds):
+        def on_train_batch_end(self, batch, logs=None):
+            super().on_train_batch_end(batch, logs)
+            if int(self.model.optimizer.iterations) == 4:
+                with open(filler, "wb", buffering=0) as file, pytest.raises(OSError):
+                    while True:
+                        file.write(bytes(2**16))
+
+    loaded = on(tmp_path, PAIRS, 64, steps=9, validate_every=3, save_every_seconds=seconds)
+    run = RunDirectory(small_disk / "run")
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(UserError, match=fails + r".*[Nn]o space left on device") as error,
+    ):
+        patch.setattr(experiment, "EpochEnds", FillDisk)
+        experiment.train(loaded, run.path)
+    message = str(error.value)
+    assert "\n" not in message and "the same command goes on from" in message
+    assert not [path for path in run.path.rglob("*") if "partial" in path.name]
+    assert max(path.name for path in run.training_state.iterdir()) == "step-00000003"
+
+    filler.unlink()
+    experiment.train(loaded, run.path)
+    undisturbed = experiment.train(loaded, tmp_path / "undisturbed")
+    for name in "best.keras", "step-00000009.keras":
+        ours, theirs = (experiment.load_model(each.checkpoints / name).get_weights() for each in (run, undisturbed))
+        assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))

@@ -1,0 +1,93 @@
+"""A step whose loss is no number, or that finds no memory, ends the training and says on which batch."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.test_experiment import recipe
+from tests.tiny_run import PAIRS, write_pairs
+from tf_transformer import experiment
+from tf_transformer.errors import UserError
+from tf_transformer.run_directory import RunDirectory
+from tf_transformer.training import Checkpoints
+from tf_transformer.training.state import TrainingState
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Steps that take less time than to trace one."""
+    compile_as_ever = experiment.compile_model
+
+    def compile_model(model, recipe):
+        compile_as_ever(model, recipe)
+        model.run_eagerly = True
+
+    monkeypatch.setattr(experiment, "compile_model", compile_model)
+
+
+def on(folder, pairs, batch_tokens, max_length=64, **training):
+    """A recipe that trains on the pairs."""
+    write_pairs(folder, pairs)
+    both = ["pairs.en", "pairs.de"]
+    files = {"kind": "files", "root": str(folder), "train": both, "validation": both}
+    made = recipe(data=files, **{"warmup_steps": 1, "distribution": "single", "save_every_seconds": 0, **training})
+    changes = {
+        "data": {"max_length": max_length, "batch_tokens": batch_tokens},
+        "model": {"max_length": max_length},
+        "tokenizer": {"vocab_size": 440},
+    }
+    sections = {name: getattr(made, name).model_copy(update=values) for name, values in changes.items()}
+    return made.model_copy(update=sections)
+
+
+def test_a_loss_that_is_no_number_ends_the_training(eager, tmp_path):
+    """The first update throws the weights far off; the second step can't work with them."""
+    loaded = on(tmp_path, PAIRS, 64, learning_rate_scale=1e30)
+    run = RunDirectory(tmp_path / "run")
+    with pytest.raises(UserError, match=r"^step 2: the loss is (nan|inf); its batch holds the pairs \d+, ") as error:
+        experiment.train(loaded, run.path)
+    assert "\n" not in str(error.value) and "lower the learning rate" in str(error.value)
+    # The pairs are those of the second batch, and stand under their lines' numbers.
+    rows = [line.split("\t") for line in (run.path / "bad_batch.tsv").read_text(encoding="utf-8").splitlines()]
+    assert 1 < len(rows) < len(PAIRS)
+    assert all(PAIRS[int(number) - 1] == (source, target) for number, source, target in rows)
+    tokenizers = run.load_tokenizers()
+    options = {"batch_tokens": 64, "max_length": 64, "shuffle_buffer": loaded.data.shuffle_buffer, "seed": loaded.seed}
+    batches = experiment.make_batches(PAIRS, tokenizers, **options, repeat=True)
+    _, labels = list(batches.take(2).as_numpy_iterator())[1]
+    expected = {tuple(row[row != 0][:-1]) for row in labels}
+    found = {tuple(np.asarray(tokenizers.target.tokenize([target])[0])) for _, _, target in rows}
+    assert found == expected
+    # The state after the first step stays, and is what the training would go on from.
+    assert [path.name for path in run.training_state.glob("step-*")] == ["step-00000001"]
+
+
+def test_weights_that_are_not_finite_are_never_saved(eager, tmp_path):
+    """The last step's update spoils them, after its loss was looked at."""
+    loaded = on(tmp_path, PAIRS, 64, learning_rate_scale=1e38, steps=1, validate_every=1)
+    run = RunDirectory(tmp_path / "run")
+    with pytest.raises(UserError, match=r"^validation after step 1: the loss is "):
+        experiment.train(loaded, run.path)
+    assert not list(run.training_state.glob("step-*"))
+    assert not list(run.checkpoints.iterdir())
+
+    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.optimizer.build(model.trainable_variables)
+    model.trainable_variables[0].assign([[np.nan]])
+    state = TrainingState(tmp_path, Checkpoints(tmp_path))
+    state.set_model(model)
+    with pytest.raises(UserError, match=r"^step 0: sequential.*kernel is not finite any more"):
+        state.save()
+    assert not list(tmp_path.glob("step-*"))
+
+
+def test_a_batch_that_is_too_large_is_told_with_its_shape(eager, tmp_path):
+    """250,000 tokens would attend to one another: 500 GB."""
+    tokens = 250_000
+    pairs = [*PAIRS, ("a " * tokens, "ein Haus")]
+    told = r"^out of memory at step 1, whose batch has 1 x \d{6} source and 1 x \d target ids; "
+    with pytest.raises(UserError, match=told) as error:
+        experiment.train(on(tmp_path, pairs, 2 * tokens, 2 * tokens), tmp_path / "run")
+    message = str(error.value)
+    assert "\n" not in message and "lower data.batch_tokens" in message and "gradient_accumulation" in message

@@ -1,0 +1,72 @@
+"""Where a training goes on from: its own run, or a state of another."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tf_transformer.errors import UserError
+from tf_transformer.recipe import Recipe, load_recipe
+from tf_transformer.run_directory import RunDirectory
+from tf_transformer.training.state import is_whole, saved_states, state_step
+
+# What makes the variables and the ids that a state holds.
+SHAPES = ("model.", "tokenizer.")
+
+
+def check_same(recipe: Recipe, run: RunDirectory) -> None:
+    """Raises a UserError where a run that would go on was begun with another recipe."""
+    if not run.recipe.is_file():  # broken off before it was written
+        return
+    other = _differences(recipe, run)
+    if other:
+        raise UserError(
+            f"{run.path}: a training that was broken off lies here, which differs in {', '.join(other)}; give its own "
+            "recipe and settings to go on with it, or another folder with --run-dir"
+        )
+
+
+def find_state(path: str | os.PathLike, recipe: Recipe) -> Path:
+    """Finds the state that another run's training begins from.
+
+    Args:
+        path: a saved state, `RUN/training_state/step-...`, or a run's folder, whose newest state is taken.
+        recipe: that of the training that begins; its model and its tokenizer must be those of the state.
+
+    Raises:
+        UserError: there is no state, or one of another model.
+    """
+    path = Path(path)
+    states = [path] if path.parent.name == "training_state" else saved_states(RunDirectory(path).training_state)
+    if not states or not states[-1].is_dir():
+        raise UserError(
+            f"--resume {path}: no state of a training is here; give a run's folder whose training has not ended, or "
+            "one of RUN/training_state/step-*; or auto or never"
+        )
+    if not is_whole(states[-1]):
+        raise UserError(f"--resume {states[-1]}: damaged; give another state, or the folder of another run")
+    origin = run_of(states[-1])
+    other = [key for key in _differences(recipe, RunDirectory.open(origin.path)) if key.startswith(SHAPES)]
+    if other:
+        raise UserError(f"--resume {path}: that run differs in {', '.join(other)}; give this one the same")
+    return states[-1]
+
+
+def run_of(state: Path) -> RunDirectory:
+    """The run that a state was saved by."""
+    return RunDirectory(state.parents[1])
+
+
+def copy_state(state: Path, run: RunDirectory) -> None:
+    """Gives a new run the state, and of its run's checkpoints those that had been saved by then."""
+    shutil.copytree(state, run.training_state / state.name)
+    for checkpoint in run_of(state).step_checkpoints():
+        if int(checkpoint.stem.removeprefix("step-")) <= state_step(state):
+            shutil.copy2(checkpoint, run.checkpoints)
+
+
+def _differences(recipe: Recipe, run: RunDirectory) -> list[str]:
+    """The keys of the settings that two recipes differ in."""
+    theirs, ours = load_recipe(run.recipe).flat(), recipe.flat()
+    return [key for key in ours if theirs[key] != ours[key]]

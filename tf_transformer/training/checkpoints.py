@@ -1,0 +1,99 @@
+"""The models that a training leaves: the newest, and the best."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from tf_transformer.errors import UserError, reason
+from tf_transformer.training.callbacks import steps_taken
+
+INTERRUPTED = "interrupted.keras"
+
+
+class Checkpoints(keras.callbacks.Callback):
+    """Saves the whole model, optimizer included, at the end of each epoch, and keeps the newest and the best.
+
+    Writes `step-00000400.keras` and so on, and `best.keras`, the one with the lowest `val_perplexity`. Each is written
+    beside, synced and renamed, so that no half-written one is ever found.
+
+    Args:
+        directory: where the checkpoints lie.
+        keep: how many of the newest stay.
+    """
+
+    def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:
+        super().__init__()
+        self.directory = Path(directory)
+        self.keep = keep
+        self.best = float("inf")
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        path = self._save(_name(steps_taken(self.model)))
+        perplexity = (logs or {}).get("val_perplexity")
+        if perplexity is not None and perplexity < self.best:
+            self.best = perplexity
+            partial = self.directory / ".partial-best.keras"
+            with _told(self.directory / "best.keras"):
+                shutil.copyfile(path, partial)
+                sync(partial)
+                partial.replace(self.directory / "best.keras")
+        for old in self._saved()[: -self.keep]:
+            old.unlink()
+
+    def save_interrupted(self) -> Path:
+        """Saves the model in the middle of an epoch, for whoever wants to look at it; `forget_after` removes it."""
+        return self._save(INTERRUPTED)
+
+    def _save(self, name: str) -> Path:
+        path = self.directory / name
+        partial = self.directory / f".partial-{name}"
+        with _told(path):
+            self.model.save(partial)
+            sync(partial)
+            partial.replace(path)
+            sync(self.directory)
+        return path
+
+    def forget_after(self, step: int) -> None:
+        """Removes the checkpoints of later steps, and that of an interruption."""
+        for file in self._saved():
+            if file.name > _name(step):
+                file.unlink()
+        (self.directory / INTERRUPTED).unlink(missing_ok=True)
+
+    def _saved(self) -> list[Path]:
+        return sorted(self.directory.glob("step-*.keras"))
+
+
+def _name(step: int) -> str:
+    return f"step-{step:08d}.keras"
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turns what keeps a checkpoint from being written into an error that says so, and leaves nothing half written."""
+    try:
+        yield
+    except OSError as error:
+        for partial in path.parent.glob(".partial-*.keras"):
+            partial.unlink()
+        raise UserError(
+            f"{path}: the checkpoint can't be saved: {reason(error)}; mend that: the same command goes on from the "
+            "last state saved"
+        ) from None
+
+
+def sync(path: Path) -> None:
+    """Has the system write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,104 @@
+"""What goes wrong in a step, told with the batch that it went wrong on."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from tf_transformer.errors import UserError
+from tf_transformer.training.callbacks import steps_taken
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+ADVICE = (
+    "the states and checkpoints before it stay; lower the learning rate, raise training.warmup_steps or set "
+    "training.clip_norm"
+)
+TOLD = 5  # pairs named in the message; the file has all
+
+
+class StepFaults(keras.callbacks.Callback):
+    """Stops a training whose loss is no number any more, or that runs out of memory, and says on which batch.
+
+    It must come before all callbacks that save something.
+
+    Args:
+        batches: those of the training, from its first step on.
+        find_pairs: gives the numbers of the pairs that a batch was made of, from 1 on, and the pairs.
+        report: the file that gets the pairs of a batch whose loss is no number.
+    """
+
+    def __init__(
+        self,
+        batches: tf.data.Dataset,
+        find_pairs: Callable[[Any], Iterable[tuple[int, tuple[str, str]]]],
+        report: Path,
+    ) -> None:
+        super().__init__()
+        self.batches = batches
+        self.find_pairs = find_pairs
+        self.report = report
+        self._validates = False
+
+    @contextmanager
+    def told(self, model: keras.Model) -> Iterator[None]:
+        """Within it, running out of memory is a UserError."""
+        import tensorflow as tf
+
+        try:
+            yield
+        except tf.errors.ResourceExhaustedError as error:
+            if not re.search("OOM|out of memory", str(error), re.IGNORECASE):  # but a disk's space
+                raise
+            if self._validates:
+                where = "in validation"
+            else:
+                step = steps_taken(model) + 1
+                (source_ids, target_ids), _ = self._batch(step)
+                shapes = f"{_shape(source_ids)} source and {_shape(target_ids)} target ids"
+                where = f"at step {step:,}, whose batch has {shapes}"
+            raise UserError(
+                f"out of memory {where}; lower data.batch_tokens, or raise training.gradient_accumulation, by which a "
+                "batch is worked on in parts, or leave out long pairs with data.max_length"
+            ) from error
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        loss = float(logs["loss"])  # the epoch's mean so far, which one bad step spoils
+        if math.isfinite(loss):
+            return
+        last = steps_taken(self.model)
+        steps = range(last - self.model.steps_per_execution + 1, last + 1)
+        found = [row for step in steps for row in self.find_pairs(self._batch(step))]
+        rows = [f"{number}\t{source}\t{target}\n" for number, (source, target) in found]
+        self.report.write_text("".join(rows), encoding="utf-8")
+        numbers = [f"{number:,}" for number, _ in found]
+        more = f" and {len(numbers) - TOLD:,} more" if len(numbers) > TOLD else ""
+        raise UserError(
+            f"step {last:,}: the loss is {loss}; its batch holds the pairs {', '.join(numbers[:TOLD])}{more} of "
+            f"data.train ({self.report} has all); {ADVICE}"
+        )
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        loss = logs.get("val_loss", 0.0)
+        if not math.isfinite(loss):
+            raise UserError(f"validation after step {steps_taken(self.model):,}: the loss is {loss}; {ADVICE}")
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self._validates = True
+
+    def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
+        self._validates = False
+
+    def _batch(self, step: int) -> Any:
+        return next(iter(self.batches.skip(step - 1).take(1)))
+
+
+def _shape(ids: Any) -> str:
+    return " x ".join(map(str, ids.shape))
