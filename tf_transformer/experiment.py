@@ -85,8 +85,9 @@ def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) ->
     model = Transformer(**arguments, dtype=recipe.training.precision)
     model.build(((None, None), (None, None)))
     compile_model(model, recipe)
-    # What makes variables would be traced twice.
+    # What makes variables would be traced twice; and there must be some for a state to be put into.
     model.optimizer.build(model.trainable_variables)
+    model.build_metrics()
     return model
 
 
@@ -139,8 +140,8 @@ def _train(
     goes_on = resume == "auto" and run.is_unfinished()
     origin = None if resume in ("auto", "never") else find_state(resume, recipe)
     if goes_on:
-        held.enter_context(run.locked())
         check_same(recipe, run)
+        held.enter_context(run.locked())
     else:
         run.check_is_free()  # told now, not after the vocabulary is learned
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")

@@ -46,6 +46,10 @@ class ProjectingSteps:
         """The figures so far, as in Keras."""
         return self.get_metrics_result() if _is_projected(x) else super().compute_metrics(x, y, y_pred, sample_weight)
 
+    def build_metrics(self) -> None:
+        """Makes the variables of the compiled metrics, which Keras makes in the first step."""
+        self._compiled_metrics(keras.KerasTensor((None, None), "int32"))
+
     def _with_labels_as_input(self, data: Any, training: bool) -> Any:
         """Asks for the decoder's output instead of logits, where that will do; with R-Drop, of each sentence twice."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
