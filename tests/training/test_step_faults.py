@@ -12,17 +12,21 @@ from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training import Checkpoints
 from tf_transformer.training.state import TrainingState
 
+QUICK = {"warmup_steps": 1, "distribution": "single", "save_every_seconds": 0, "sample_translations": 0}
 
-@pytest.fixture
-def eager(monkeypatch):
-    """Steps that take less time than to trace one."""
+
+@pytest.fixture(scope="module")
+def eager():
+    """A few steps take less time than to trace one."""
     compile_as_ever = experiment.compile_model
 
     def compile_model(model, recipe):
         compile_as_ever(model, recipe)
         model.run_eagerly = True
 
-    monkeypatch.setattr(experiment, "compile_model", compile_model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment, "compile_model", compile_model)
+        yield
 
 
 def on(folder, pairs, batch_tokens, max_length=64, **training):
@@ -30,7 +34,7 @@ def on(folder, pairs, batch_tokens, max_length=64, **training):
     write_pairs(folder, pairs)
     both = ["pairs.en", "pairs.de"]
     files = {"kind": "files", "root": str(folder), "train": both, "validation": both}
-    made = recipe(data=files, **{"warmup_steps": 1, "distribution": "single", "save_every_seconds": 0, **training})
+    made = recipe(data=files, **{**QUICK, **training})
     changes = {
         "data": {"max_length": max_length, "batch_tokens": batch_tokens},
         "model": {"max_length": max_length},

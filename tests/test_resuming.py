@@ -1,0 +1,85 @@
+"""A new run that begins from the state of another."""
+
+import shutil
+import signal
+
+import pytest
+
+from tests.cli.command import contents
+from tests.test_resume import flip_a_bit
+from tests.tiny_run import PAIRS
+from tests.training.test_step_faults import eager, on  # noqa: F401
+from tf_transformer import experiment
+from tf_transformer.errors import UserError
+from tf_transformer.resuming import find_state
+from tf_transformer.run_directory import RunDirectory
+from tf_transformer.training import EpochEnds
+
+STOPPED = 5
+
+
+class ControlC(EpochEnds):
+    """Somebody presses it in a step in the middle of an epoch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch, logs)
+        if int(self.model.optimizer.iterations) == STOPPED:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture(scope="module")
+def stopped_once(eager, tmp_path_factory):  # noqa: F811
+    """A recipe, and the folder of a run by it that was stopped."""
+    folder = tmp_path_factory.mktemp("stopped")
+    loaded = on(folder, PAIRS, 64, steps=6, validate_every=3, save_every_seconds=60)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(experiment, "EpochEnds", ControlC)
+        experiment.train(loaded, folder / "run")
+    return loaded, folder / "run"
+
+
+@pytest.fixture
+def stopped(stopped_once, tmp_path):
+    """A recipe, and a run of one's own that was stopped."""
+    loaded, folder = stopped_once
+    shutil.copytree(folder, tmp_path / "stopped")
+    return loaded, RunDirectory(tmp_path / "stopped")
+
+
+def test_another_run_begins_from_it_and_leaves_it_alone(stopped, tmp_path):
+    loaded, run = stopped
+    assert sorted(path.name for path in run.training_state.glob("step-*")) == ["step-00000003", "step-00000005"]
+    before = contents(run.path)
+    other = experiment.train(loaded, tmp_path / "other", resume=run.path)
+    assert contents(run.path) == before
+    same = experiment.train(loaded, run.path)
+    for name in "step-00000003.keras", "step-00000006.keras":
+        ours, theirs = (experiment.load_model(each.checkpoints / name).get_weights() for each in (other, same))
+        assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))
+
+
+def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_path):
+    loaded, run = stopped
+    older, newest = sorted(run.training_state.glob("step-*"))
+    assert find_state(run.path, loaded) == find_state(newest, loaded) == newest
+    assert find_state(older, loaded) == older
+    longer = loaded.model_copy(update={"training": loaded.training.model_copy(update={"steps": 20})})
+    assert find_state(run.path, longer) == newest
+
+    wider = loaded.model_copy(update={"model": loaded.model.model_copy(update={"dff": 64})})
+    ended = tmp_path / "ended"
+    shutil.copytree(run.path, ended, ignore=shutil.ignore_patterns("training_state"))
+    flip_a_bit(next(newest.glob("*.data-*")), 0.5)
+    for path, recipe, told in [
+        (tmp_path / "none", loaded, "no state of a training is here"),
+        (run.training_state / "step-00000007", loaded, "no state of a training is here"),
+        (ended, loaded, "no state of a training is here"),
+        (older, wider, r"differs in model\.dff"),
+        (run.path, loaded, r"step-00000005: damaged"),
+    ]:
+        with pytest.raises(UserError, match=told) as error:
+            experiment.train(recipe, tmp_path / "new", resume=path)
+        assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="holds another run"):
+        experiment.train(loaded, ended, resume=older)
+    assert not (tmp_path / "new").exists()
