@@ -14,7 +14,7 @@ import keras
 from tf_transformer.errors import UserError, reason
 from tf_transformer.training.callbacks import steps_taken
 
-INTERRUPTED = "interrupted.keras"
+BEST, INTERRUPTED = "best.keras", "interrupted.keras"
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -39,13 +39,17 @@ class Checkpoints(keras.callbacks.Callback):
         perplexity = (logs or {}).get("val_perplexity")
         if perplexity is not None and perplexity < self.best:
             self.best = perplexity
-            partial = self.directory / ".partial-best.keras"
-            with _told(self.directory / "best.keras"):
+            partial = self.directory / f".partial-{BEST}"
+            with _told(self.directory / BEST):
                 shutil.copyfile(path, partial)
                 sync(partial)
-                partial.replace(self.directory / "best.keras")
+                partial.replace(self.directory / BEST)
         for old in self._saved()[: -self.keep]:
             old.unlink()
+
+    def has_best(self) -> bool:
+        """Whether there is a best one yet."""
+        return (self.directory / BEST).exists()
 
     def save_interrupted(self) -> Path:
         """Saves the model in the middle of an epoch, for whoever wants to look at it; `forget_after` removes it."""

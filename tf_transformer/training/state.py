@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import keras
-from keras import ops
+import numpy as np
 
 from tf_transformer.errors import UserError, reason
 from tf_transformer.training.callbacks import AveragedWeights, steps_taken
@@ -40,7 +41,6 @@ class TrainingState(keras.callbacks.Callback):
         epoch: validations made by then.
         seconds: time spent on the training by then.
         ended: whether the training had ended.
-        seconds_saving: time spent on saving, by this process.
     """
 
     def __init__(
@@ -58,10 +58,12 @@ class TrainingState(keras.callbacks.Callback):
         self.early_stopping = early_stopping
         self.seconds_between = seconds_between
         self.step = self.epoch = 0
-        self.seconds = self.seconds_saving = 0.0
+        self.seconds = 0.0
         self.ended = False
         self._began = self._saved_at = time.perf_counter()
         self._remembered: dict[str, Any] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._writing: Future | None = None
 
     def saved(self) -> list[Path]:
         """The states there are, oldest first."""
@@ -84,7 +86,9 @@ class TrainingState(keras.callbacks.Callback):
         for path in reversed(self.saved()):
             remembered = tf.Variable("", dtype=tf.string)
             try:
-                _checkpoint(model, remembered).read(str(path / "variables")).assert_consumed()
+                variables = [variable.value for variable in _variables(model)]
+                checkpoint = tf.train.Checkpoint(variables=variables, remembered=remembered)
+                checkpoint.read(str(path / "variables")).assert_consumed()
                 self._remembered = json.loads(remembered.numpy())
             except (tf.errors.OpError, ValueError):
                 damaged.append(path)
@@ -96,7 +100,8 @@ class TrainingState(keras.callbacks.Callback):
                 ) from None
             self.step = steps_taken(model)
             self.epoch, self.seconds, self.ended = (self._remembered[name] for name in ("epoch", "seconds", "ended"))
-            self.checkpoints.best = self._remembered["best"]
+            # One that begins from another run's state may have left that one's best behind.
+            self.checkpoints.best = self._remembered["best"] if self.checkpoints.has_best() else float("inf")
             break
         for later in damaged:
             shutil.rmtree(later)
@@ -117,6 +122,8 @@ class TrainingState(keras.callbacks.Callback):
                 part.assign(value)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        if self._writing and self._writing.done():
+            self.wait()
         # Where the epoch ends a validation is due, and a state after it.
         if not self.model.stop_training and time.perf_counter() - self._saved_at >= self.seconds_between:
             self.save()
@@ -125,13 +132,26 @@ class TrainingState(keras.callbacks.Callback):
         self.epoch = epoch + 1
         self._save([])
 
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        self.wait()
+
     def save(self) -> None:
-        """Saves the state in the middle of an epoch.
+        """Begins to save the state in the middle of an epoch.
 
         Raises:
-            UserError: it can't be written, or there are weights that are not finite; the earlier states stay.
+            UserError: the state before could not be saved.
         """
         self._save([[part.numpy().item() for part in parts] for parts in self._metrics_parts()])
+
+    def wait(self) -> None:
+        """Waits until the state that is being saved lies there.
+
+        Raises:
+            UserError: it can't be written, or holds what is not finite; the earlier states stay.
+        """
+        writing, self._writing = self._writing, None
+        if writing:
+            writing.result()
 
     def _metrics_parts(self) -> list[tuple[Any, ...]]:
         """The variables of the metrics, of each what every device has, which counts its own."""
@@ -139,26 +159,30 @@ class TrainingState(keras.callbacks.Callback):
         return [local(variable.value) for variable in self.model.metrics_variables]
 
     def _save(self, metrics: list[list[float]]) -> None:
-        import tensorflow as tf
-
-        began = time.perf_counter()
+        self.wait()
         remembered = {
             "epoch": self.epoch,
-            "seconds": self.seconds + began - self._began,
+            "seconds": self.seconds + time.perf_counter() - self._began,
             "ended": self.model.stop_training,
             "best": self.checkpoints.best,
             "metrics": metrics,
         }
         if self.early_stopping:
             remembered["early_stopping"] = {name: getattr(self.early_stopping, name) for name in ("wait", "best")}
-        step = steps_taken(self.model)
+        with self.average.hidden() if self.average else nullcontext():
+            copies = _copies(self.model)
+        self._writing = self._thread.submit(self._write, steps_taken(self.model), copies, json.dumps(remembered))
+        self._saved_at = time.perf_counter()
+
+    def _write(self, step: int, copies: list[Any], remembered: str) -> None:
+        import tensorflow as tf
+
         path = self.directory / f"step-{step:08d}"
         partial = self.directory / f".partial-{path.name}"
         try:
-            with self.average.hidden() if self.average else nullcontext():
-                _check_finite(self.model, step)
-                shutil.rmtree(partial, ignore_errors=True)
-                _checkpoint(self.model, tf.Variable(json.dumps(remembered))).write(str(partial / "variables"))
+            _check_finite(self.model, copies, step)
+            shutil.rmtree(partial, ignore_errors=True)
+            tf.train.Checkpoint(variables=copies, remembered=tf.Variable(remembered)).write(str(partial / "variables"))
             for file in (*partial.iterdir(), partial):
                 sync(file)
             shutil.rmtree(path, ignore_errors=True)
@@ -171,8 +195,6 @@ class TrainingState(keras.callbacks.Callback):
             raise UserError(f"{path}: the state can't be saved: {why}; mend that: {self.place()}") from None
         for old in self.saved()[:-KEPT]:
             shutil.rmtree(old)
-        self._saved_at = time.perf_counter()
-        self.seconds_saving += self._saved_at - began
 
     def place(self) -> str:
         """From where the same command goes on."""
@@ -204,20 +226,24 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def _checkpoint(model: keras.Model, remembered: Any) -> Any:
-    """A TensorFlow checkpoint of every variable there is."""
+def _variables(model: keras.Model) -> list[Any]:
+    """Every variable there is: `variables` of a model holds the state of its random seeds too."""
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _copies(model: keras.Model) -> list[Any]:
+    """The values of all variables, in memory of their own."""
     import tensorflow as tf
 
-    # `variables` of a model holds the state of its random seeds too.
-    variables = [variable.value for variable in (*model.variables, *model.optimizer.variables)]
-    return tf.train.Checkpoint(variables=variables, remembered=remembered)
+    with tf.device("CPU"):
+        return [tf.Variable(variable.value) for variable in _variables(model)]
 
 
-def _check_finite(model: keras.Model, step: int) -> None:
-    """Keeps weights that no training could go on from out of the saved states."""
-    for weight in model.trainable_variables:
-        if not ops.all(ops.isfinite(weight)):
+def _check_finite(model: keras.Model, copies: list[Any], step: int) -> None:
+    """Keeps what no training could go on from out of the saved states."""
+    for variable, copy in zip(_variables(model), copies, strict=True):
+        if copy.dtype.is_floating and not np.isfinite(copy.numpy()).all():
             raise UserError(
-                f"step {step:,}: {weight.path} is not finite any more; the states and checkpoints before it stay; "
+                f"step {step:,}: {variable.path} is not finite any more; the states and checkpoints before it stay; "
                 "lower the learning rate, raise training.warmup_steps or set training.clip_norm"
             )
