@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from itertools import islice
 from pathlib import Path
@@ -338,11 +337,4 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         print(f"tf-transformer: {error}; check the path, its permissions and the space left", file=sys.stderr)
-        sys.exit(USER_MISTAKE)
-    except Exception as error:
-        # A source that fails in mid-stream (a file that changed after it was checked) is wrapped by tf.data.
-        wrapped = re.search(r"UserError: (.*)", str(error))
-        if not wrapped:
-            raise
-        print(f"tf-transformer: {wrapped[1]}", file=sys.stderr)
         sys.exit(USER_MISTAKE)

@@ -45,6 +45,7 @@ class DataSettings(_Settings):
     validation: Split = Field(None, description="the pairs to watch progress on")
     test: Split = Field(None, description="the pairs to score at the end")
     invalid_utf8: Literal["error", "skip"] = Field("error", description="what a line that is no UTF-8 does")
+    damaged: Literal["error", "skip"] = Field("error", description="what a damaged gzip file or record does")
     max_length: Count = Field(128, description="most tokens on a side of a pair, the closing one counted")
     max_ratio: Annotated[float, Field(ge=1)] | None = Field(None, description="longer side over shorter one")
     batch_tokens: Count = Field(4096, description="most tokens on a side of a batch, padding counted")
