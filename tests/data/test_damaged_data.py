@@ -315,6 +315,7 @@ def fails_in_mid_training(recipe, run: Path, does) -> str:
 STEPS = {"training__steps": 60, "training__validate_every": 10, "data__shuffle_buffer": 10}
 
 
+@pytest.mark.slow
 def test_a_file_that_vanishes_in_mid_training_and_comes_back(tmp_path):
     """The same command goes on then."""
     from tf_transformer import experiment, load_recipe
@@ -355,6 +356,5 @@ def test_a_record_that_rots_in_mid_training(dataset, prepared, tmp_path):
     recipe = load_recipe(RECIPE, settings(prepared, **steps, **places))
     second = records(prepared)[1]
     message = fails_in_mid_training(recipe, tmp_path / "run", lambda: flip(second, 0.5))
-    assert re.search(
-        rf"damaged_translate, split train: damaged after pair .*{re.escape(str(second))}, record ", message
-    )
+    assert message.startswith("dataset damaged_translate, split train: damaged after pair ")
+    assert f"({second}, record " in message
