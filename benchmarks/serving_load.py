@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import json
 import os
 import random
@@ -64,7 +62,7 @@ class Load(NamedTuple):
             "p50_ms": round(float(p50), 1),
             "p95_ms": round(float(p95), 1),
             "p99_ms": round(float(p99), 1),
-            "memory_mib": round(self.memory[0] / 2**20, 1),
+            "memory_mib": [round(value / 2**20, 1) for value in (self.memory[0], self.memory[-1], max(self.memory))],
             "memory_growth_percent": round(growth(self.memory), 2),
         }
 
@@ -169,10 +167,7 @@ def put_under_load(
 
 
 def resident_memory() -> int:
-    """Bytes of memory that this process holds, without what only waits to be given back."""
-    gc.collect()
-    if os.name == "posix" and hasattr(ctypes.CDLL(None), "malloc_trim"):
-        ctypes.CDLL(None).malloc_trim(0)
+    """Bytes of memory that this process holds."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

@@ -25,6 +25,8 @@ from tf_transformer.terminal import (
     quiet_tensorflow,
     read_lines,
     show_scores,
+    some_home,
+    speak_utf8,
     streams_of,
     write_translation,
 )
@@ -110,12 +112,13 @@ def evaluate(
     if engine == "tensorflow" and (model / "recipe.yaml").is_file():
         run = RunDirectory.open(model)
         scores = {**where, **experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores())}
+        # Shown first: where they can't be written, they aren't lost.
+        show_scores(scores, as_json)
         run.write_scores(scores)
     else:
         translate = load_translate(model, changes, engine)
         scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, streams_of(engine))
-        scores = {**where, **scores}
-    show_scores(scores, as_json)
+        show_scores({**where, **scores}, as_json)
 
 
 @app.command()
@@ -324,8 +327,10 @@ def demo() -> None:
 def main() -> None:
     """Runs the command; a user's mistake is one line and exit status 2, Ctrl-C is exit status 130."""
     try:
+        speak_utf8()
         try:
-            app()
+            with some_home():
+                app()
         finally:
             sys.stdout.flush()  # so that a reader who has gone is noticed here
     except UserError as error:
