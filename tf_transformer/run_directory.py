@@ -166,7 +166,8 @@ def load_model(path: str | os.PathLike) -> Transformer:
         _check_archive(file)
         model = keras.saving.load_model(file, compile=False, safe_mode=True)
     except Exception as error:  # whatever a damaged archive makes h5py, zipfile or Keras raise
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        told = str(error).strip() or type(error).__name__
+        reason = told.splitlines()[0].partition(". ")[0]
         raise UserError(f"{file}: not a model of this package, or damaged ({reason}); {_instead_of(file)}") from error
     if not isinstance(model, Transformer):
         raise UserError(f"{file}: a {type(model).__name__}, not a Transformer of this package; give another model")

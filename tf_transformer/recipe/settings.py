@@ -5,6 +5,7 @@ A field's description says what its key means.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, NoReturn
 
 import yaml
@@ -64,6 +65,10 @@ class DataSettings(_Settings):
             self._check_split(key, getattr(self, key))
         if self.kind == "tfds" and self.dataset is None:
             refuse("dataset", "is missing; for kind tfds it is a name such as wmt14_translate/de-en")
+        # TensorFlow Datasets fetches such a dataset's program, and runs it.
+        if self.dataset is not None and re.match(r"[\w-]+:[A-Za-z]", self.dataset):
+            rule = "be one of TensorFlow Datasets' own, without a namespace, whose program would be fetched and run"
+            refuse("dataset", f"is {shown(self.dataset)}; it must {rule}")
         if self.kind != "tfds" and self.dataset is not None:
             refuse("dataset", f"is {shown(self.dataset)}; for kind {self.kind} it must be null")
         if self.kind == "demo" and self.root is not None:
