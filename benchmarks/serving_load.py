@@ -157,10 +157,10 @@ def put_under_load(
     for thread in asking:
         thread.start()
     time.sleep(max(0.0, begin - time.perf_counter()))
-    memory = []
+    memory = [resident_memory()]
     while time.perf_counter() < end:
-        memory.append(resident_memory())
         time.sleep(min(SECONDS_BETWEEN_SAMPLES, seconds / 20))
+        memory.append(resident_memory())
     for thread in asking:
         thread.join()
     return Load(sum(latencies, []), memory, errors, wrong, time.perf_counter() - begin)

@@ -134,7 +134,7 @@ def test_pyyaml_would_have_run_it(tmp_path):
     assert (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("content", ["name: " + 600 * "[", "a: " + 600 * "{a: ", "- " * 600])
+@pytest.mark.parametrize("content", ["a: " + 600 * "[" + 600 * "]", "a: " + 600 * "{a: " + 600 * "}", "- " * 600])
 def test_a_recipe_nested_without_end(tmp_path, content):
     (tmp_path / "deep.yaml").write_text(content)
     assert "not a recipe's YAML" in refused(load_recipe, tmp_path / "deep.yaml")
