@@ -122,6 +122,16 @@ def test_scores_keep_the_earlier_ones(empty_run):
     assert {path.name for path in empty_run.path.iterdir()} == {"recipe.yaml", "checkpoints", "scores.json"}
 
 
+@pytest.mark.parametrize("content", [b"", b'{"bleu": 1', b"\xff", b"[]", b'{"earlier": 3}', b"null"])
+def test_damaged_scores_are_set_aside(empty_run, caplog, content):
+    for number in (1, 2):
+        empty_run.scores.write_bytes(content)
+        empty_run.write_scores({"bleu": 20.25})
+        assert json.loads(empty_run.scores.read_text(encoding="utf-8")) == {"bleu": 20.25, "earlier": []}
+        assert (empty_run.path / f"scores-damaged-{number}.json").read_bytes() == content
+        assert caplog.messages[-1] == f"{empty_run.scores}: damaged, kept as scores-damaged-{number}.json"
+
+
 def damage(whole: bytes, how: str, path) -> None:
     if how == "truncated":
         path.write_bytes(whole[: len(whole) // 2])

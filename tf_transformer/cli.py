@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from itertools import islice
 from pathlib import Path
@@ -26,6 +25,8 @@ from tf_transformer.terminal import (
     quiet_tensorflow,
     read_lines,
     show_scores,
+    some_home,
+    speak_utf8,
     streams_of,
     write_translation,
 )
@@ -113,12 +114,13 @@ def evaluate(
     if engine == "tensorflow" and (model / "recipe.yaml").is_file():
         run = RunDirectory.open(model)
         scores = {**where, **experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores())}
+        # Shown first: where they can't be written, they aren't lost.
+        show_scores(scores, as_json)
         run.write_scores(scores)
     else:
         translate = load_translate(model, changes, engine)
         scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, streams_of(engine))
-        scores = {**where, **scores}
-    show_scores(scores, as_json)
+        show_scores({**where, **scores}, as_json)
 
 
 @app.command()
@@ -330,8 +332,10 @@ def main() -> None:
     Ctrl-C is exit status 130; SIGTERM in a training, which saves its state, 75.
     """
     try:
+        speak_utf8()
         try:
-            app()
+            with some_home():
+                app()
         finally:
             sys.stdout.flush()  # so that a reader who has gone is noticed here
     except UserError as error:
@@ -346,11 +350,4 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         print(f"tf-transformer: {error}; check the path, its permissions and the space left", file=sys.stderr)
-        sys.exit(USER_MISTAKE)
-    except Exception as error:
-        # A source that fails in mid-stream (a file that changed after it was checked) is wrapped by tf.data.
-        wrapped = re.search(r"UserError: (.*)", str(error))
-        if not wrapped:
-            raise
-        print(f"tf-transformer: {wrapped[1]}", file=sys.stderr)
         sys.exit(USER_MISTAKE)

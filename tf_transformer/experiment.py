@@ -18,6 +18,7 @@ from rich.console import Console
 from tf_transformer.averaging import average_checkpoints
 from tf_transformer.data.batching import make_batches, padding_share, with_known_length
 from tf_transformer.data.demo import DemoSource
+from tf_transformer.data.failures import original_errors
 from tf_transformer.data.filters import count_pairs
 from tf_transformer.data.lookup import find_pairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
@@ -73,10 +74,10 @@ def open_source(data: DataSettings, split: str) -> Pairs:
     if data.kind == "demo":
         return DemoSource(where)
     if data.kind == "files":
-        return TextFiles(root / where[0], root / where[1], invalid_utf8=data.invalid_utf8)
+        return TextFiles(root / where[0], root / where[1], data.invalid_utf8, data.damaged)
     if data.kind == "tsv":
-        return TsvFile(root / where, invalid_utf8=data.invalid_utf8)
-    return TfdsSource(data.dataset, where, data.source_language, data.target_language, data_dir=data.root)
+        return TsvFile(root / where, data.invalid_utf8, data.damaged)
+    return TfdsSource(data.dataset, where, data.source_language, data.target_language, data.root, data.damaged)
 
 
 def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) -> Transformer:
@@ -149,6 +150,8 @@ def _train(
     for source in sources[1:]:
         for _ in source:  # one pass, so that a mistake in them is told now and not after hours
             pass
+    for pairs in sources[2:]:
+        _tell_left_out("test", pairs, console)
     keras.utils.set_random_seed(recipe.seed)
     has_state = goes_on and bool(saved_states(run.training_state))
     if has_state or origin:
@@ -163,7 +166,8 @@ def _train(
     strategy = make_strategy(recipe.training.distribution)
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
     row_multiple = strategy.num_replicas_in_sync * recipe.training.gradient_accumulation
-    batches = _batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
+    with original_errors(train_pairs, validation_pairs):
+        batches = _batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
     with strategy.scope():
         model = make_model(recipe, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
@@ -176,7 +180,8 @@ def _train(
     if origin:
         copy_state(origin, run)
     console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
-    before = _fit(model, recipe, run, tokenizers, batches, (train_pairs, validation_pairs), console)
+    with original_errors(train_pairs, validation_pairs):
+        before = _fit(model, recipe, run, tokenizers, batches, (train_pairs, validation_pairs), console)
 
     if recipe.training.average_checkpoints:
         # A short training, or one that stopped early, has fewer.
@@ -205,8 +210,7 @@ def _batches(
         if not counts.kept:
             raise UserError(f"data.{name}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
         console.print(f"{name}: {counts}", highlight=False)
-        if getattr(pairs, "skipped", 0):
-            console.print(f"{name}: {pairs.skipped:,} pairs skipped for invalid UTF-8", highlight=False)
+        _tell_left_out(name, pairs, console)
     options = {"batch_tokens": data.batch_tokens, "row_multiple": row_multiple, **limits}
     shuffled = {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
     share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled), first=PADDING_BATCHES)
@@ -215,6 +219,14 @@ def _batches(
         make_batches(train_pairs, tokenizers, **options, **shuffled, repeat=True),
         with_known_length(make_batches(validation_pairs, tokenizers, **options)),
     )
+
+
+def _tell_left_out(name: str, pairs: Pairs, console: Console) -> None:
+    """Tells what the latest pass left out because the recipe said so."""
+    if getattr(pairs, "skipped", 0):
+        console.print(f"{name}: {pairs.skipped:,} pairs skipped for invalid UTF-8", highlight=False)
+    for lost in getattr(pairs, "lost", ()):
+        console.print(f"{name}: {lost}", highlight=False)
 
 
 def _fit(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
+import logging
 import os
 import shutil
 import socket
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,8 @@ from tf_transformer.errors import UserError
 if TYPE_CHECKING:
     from tf_transformer.model import Transformer
     from tf_transformer.tokenizers import TokenizerPair
+
+logger = logging.getLogger(__name__)
 
 
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
@@ -142,15 +147,23 @@ class RunDirectory:
         return TokenizerPair.load(self.tokenizer)
 
     def write_scores(self, scores: dict[str, Any]) -> None:
-        """Writes `scores.json`; what it held moves into the list "earlier"."""
+        """Writes `scores.json`; what it held moves into the list "earlier", or if it is damaged into another file."""
         earlier = []
         if self.scores.is_file():
-            previous = json.loads(self.scores.read_text(encoding="utf-8"))
-            earlier = [*previous.pop("earlier", []), previous]
+            try:
+                previous = json.loads(self.scores.read_bytes())
+                earlier = [*previous.pop("earlier", []), previous]
+            except (ValueError, AttributeError, TypeError):  # no JSON; JSON of another form
+                number = next(n for n in itertools.count(1) if not self._damaged_scores(n).exists())
+                self.scores.rename(self._damaged_scores(number))
+                logger.warning("%s: damaged, kept as %s", self.scores, self._damaged_scores(number).name)
         text = json.dumps({**scores, "earlier": earlier}, indent=2, ensure_ascii=False)
         partial = self.scores.with_suffix(".partial")
         partial.write_text(text + "\n", encoding="utf-8")
         partial.replace(self.scores)
+
+    def _damaged_scores(self, number: int) -> Path:
+        return self.path / f"scores-damaged-{number}.json"
 
 
 def load_model(path: str | os.PathLike) -> Transformer:
@@ -179,12 +192,38 @@ def load_model(path: str | os.PathLike) -> Transformer:
     if not file.is_file():
         raise UserError(f"{file}: no such model; give a run's folder or a .keras file")
     try:
-        model = keras.saving.load_model(file, compile=False)
+        _check_archive(file)
+        model = keras.saving.load_model(file, compile=False, safe_mode=True)
     except Exception as error:  # whatever a damaged archive makes h5py, zipfile or Keras raise
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(
-            f"{file}: not a model of this package, or damaged ({reason}); use another checkpoint"
-        ) from error
+        told = str(error).strip() or type(error).__name__
+        reason = told.splitlines()[0].partition(". ")[0]
+        raise UserError(f"{file}: not a model of this package, or damaged ({reason}); {_instead_of(file)}") from error
     if not isinstance(model, Transformer):
         raise UserError(f"{file}: a {type(model).__name__}, not a Transformer of this package; give another model")
     return model
+
+
+def _check_archive(file: Path) -> None:
+    """Raises an error where a part of a `.keras` file is not what its checksum says.
+
+    Keras looks at no checksum where memory is short for the weights: it reads them in place.
+    """
+    with zipfile.ZipFile(file) as archive:
+        damaged = archive.testzip()
+    if damaged:
+        raise zipfile.BadZipFile(f"{damaged} is not what its checksum says")
+
+
+def _instead_of(file: Path) -> str:
+    """What to do about a damaged checkpoint; if it is a run's, tells one that is whole."""
+    run = RunDirectory(file.parent.parent)
+    if file.parent != run.checkpoints:
+        return "use another checkpoint"
+    for other in (run.average, run.checkpoints / "best.keras", *reversed(run.step_checkpoints())):
+        if other != file and zipfile.is_zipfile(other):
+            try:
+                _check_archive(other)
+            except Exception:  # as above
+                continue
+            return f"move it away, {other.name} is whole"
+    return "no other checkpoint of the run is whole, train it again"

@@ -6,6 +6,7 @@ import codecs
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,31 @@ from rich.console import Console
 from tf_transformer.errors import UserError
 
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def speak_utf8() -> None:
+    """Starts the command anew in Python's UTF-8 mode where the locale has another encoding.
+
+    TensorFlow takes the names of files for UTF-8. Python must too, or the two write to different files.
+    """
+    if sys.getfilesystemencoding() != "utf-8":
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+@contextmanager
+def some_home() -> Iterator[None]:
+    """Gives a process whose user has no home, or none to write to, a temporary one.
+
+    Keras, TensorFlow and Matplotlib want a place for their settings. Without one they take a folder that all users of
+    the machine share, or make one named ~ in the working directory.
+    """
+    home = os.path.expanduser("~")
+    if os.path.isabs(home) and os.access(home, os.W_OK | os.X_OK):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="tf-transformer-") as folder:
+        os.environ["HOME"] = folder
+        yield
 
 
 def keep_what_xla_compiles() -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tf_transformer.checksums import check_checksums
 from tf_transformer.errors import UserError
 from tf_transformer.run_directory import RunDirectory, load_model
 
@@ -103,6 +104,7 @@ def load_signature(path: Path, name: str) -> Callable[..., dict[str, Any]]:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  its ops are in the graph
 
+    check_checksums(path, "export it again")
     try:
         loaded = tf.saved_model.load(str(path))
     except Exception as error:  # whatever a damaged file makes TensorFlow raise

@@ -388,6 +388,7 @@ def test_a_missing_file_is_named(copy, name):
 @pytest.mark.parametrize("name", ["model.bin", "config.json"])
 @pytest.mark.parametrize("content", [b"", b"{", b'{"tf_transformer": 3}'])
 def test_a_damaged_file(copy, name, content):
+    (copy / "SHA256SUMS").unlink()  # as an earlier version wrote it
     (copy / name).write_bytes(content)
     with pytest.raises(UserError, match=rf"^{copy}.*export (it|the model) again"):
         load_ctranslate2(copy, GREEDY)

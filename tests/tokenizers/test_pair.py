@@ -83,7 +83,7 @@ def test_save_and_load(pairs, kind, joint, tmp_path):
         assert after.to_bytes() == before.to_bytes()
         assert after.tokenize(TEXTS).to_list() == before.tokenize(TEXTS).to_list()
     names = {path.stem for path in (tmp_path / "new" / "folder").iterdir()}
-    assert names == ({"tokenizer", "joint"} if joint else {"tokenizer", "source", "target"})
+    assert names == {"SHA256SUMS", "tokenizer", *(["joint"] if joint else ["source", "target"])}
 
 
 def load_error(directory) -> str:
@@ -104,6 +104,7 @@ def test_a_missing_file_is_named(pair, tmp_path):
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"kind": "bpe"}', '{"kind": "x", "joint": true}', "\xff"])
 def test_a_damaged_description_is_named(pair, tmp_path, content):
     pair.save(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()  # as an earlier version wrote it
     (tmp_path / "tokenizer.json").write_bytes(content.encode("latin-1"))
     assert str(tmp_path / "tokenizer.json") in load_error(tmp_path)
 
@@ -111,6 +112,7 @@ def test_a_damaged_description_is_named(pair, tmp_path, content):
 @pytest.mark.parametrize("content", [b"", b"\x00\xffjunk"])
 def test_a_damaged_vocabulary_is_named(pair, tmp_path, content):
     pair.save(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()  # as an earlier version wrote it
     vocabulary = tmp_path / f"joint{pair.source.file_suffix}"
     vocabulary.write_bytes(content)
     assert str(vocabulary) in load_error(tmp_path)

@@ -7,6 +7,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "batching": ["make_batches", "padding_share", "with_known_length"],
         "demo": ["DemoSource"],
+        "failures": ["original_errors"],
         "filters": ["PairCounts", "count_pairs"],
         "sources": ["TextFiles", "TfdsSource", "TsvFile"],
     },

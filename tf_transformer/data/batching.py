@@ -50,7 +50,7 @@ def make_batches(
 
     Raises:
         UserError: For limits that make no sense. What `pairs` raises later, in mid-stream, arrives as a
-            `tf.errors.OpError` whose message holds the original one.
+            `tf.errors.OpError`; around `model.fit`, `original_errors(pairs)` raises what a source raised itself.
 
     Example:
         >>> from tf_transformer.tokenizers import train_tokenizers

@@ -5,90 +5,36 @@ What can be found wrong without reading everything (a missing file, an unknown d
 source is made.
 """
 
-import codecs
-import contextlib
-import difflib
-import gzip
-import io
 import itertools
-import logging
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
+from tf_transformer.data.failures import Source
+from tf_transformer.data.lines import Line, LineFile
+from tf_transformer.data.prepared import PreparedPairs
 from tf_transformer.errors import UserError
 
 StrPath = str | os.PathLike
 
-logger = logging.getLogger(__name__)
 
-
-class _Line(NamedTuple):
-    """A line of a file, still undecoded, and where it stands."""
-
-    path: Path
-    number: int
-    content: bytes
-
-
-def _open(path: Path) -> BinaryIO:
-    """Opens a plain or gzip file for reading bytes."""
-    try:
-        if not path.exists():
-            raise UserError(f"{path} does not exist: give the path of a text file, plain or gzip")
-        if not path.is_file():  # a pipe is refused too: a corpus is read more than once
-            raise UserError(f"{path} is no regular file: give the path of a text file, plain or gzip")
-        file = path.open("rb")
-        if path.suffix != ".gz" and file.peek(2)[:2] != b"\x1f\x8b":
-            return file
-        file.close()
-        return gzip.open(path)
-    except OSError as error:
-        raise UserError(f"cannot read {path} ({error.strerror}): check its permissions") from error
-
-
-def _lines(path: Path) -> Iterator[_Line]:
-    r"""Streams the lines of a file.
-
-    Only "\n" ends a line: Python's text mode would also split at a lone "\r", and `str.splitlines` at U+2028
-    and its like, and from there on every source sentence would stand beside the wrong target.
-    """
-    with _open(path) as file:
-        try:
-            for number, line in enumerate(file, start=1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                yield _Line(path, number, line.removesuffix(b"\n").removesuffix(b"\r"))
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            message = f"{path} is no whole gzip file ({_one_line(error)}): fetch or compress it again"
-            raise UserError(message) from error
-        except OSError as error:
-            raise UserError(f"cannot read {path} ({_one_line(error)}): check its disk") from error
-
-
-def _one_line(error: Exception, limit: int = 300) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= limit else text[:limit] + "..."
-
-
-class _FileSource:
+class _FileSource(Source):
     """What text files and TSV files share: strict decoding, skipping on request, no empty corpus."""
 
-    def __init__(self, paths: Sequence[Path], invalid_utf8: str):
-        if invalid_utf8 not in ("error", "skip"):
-            raise UserError(f'invalid_utf8 is {invalid_utf8!r}: choose "error" or "skip"')
+    def __init__(self, paths: Sequence[Path], invalid_utf8: str, damaged: str):
+        for name, value in (("invalid_utf8", invalid_utf8), ("damaged", damaged)):
+            _check_choice(name, value)
         self.invalid_utf8 = invalid_utf8
+        self.damaged = damaged
         self.skipped = 0
-        self._paths = paths
-        for path in paths:
-            _open(path).close()
+        self.lost: list[str] = []
+        self._files = [LineFile(path) for path in paths]
+        self._sound_lines: dict[tuple[LineFile, ...], int | None] = {}
 
-    def _line_pairs(self) -> Iterator[tuple[_Line, _Line]]:
+    def _line_pairs(self) -> Iterator[tuple[Line, Line]]:
         raise NotImplementedError
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
+    def _pairs(self) -> Iterator[tuple[str, str]]:
         self.skipped = 0
         empty = True
         for source, target in self._line_pairs():
@@ -102,12 +48,32 @@ class _FileSource:
             empty = False
             yield pair
         if empty:
-            names = " and ".join(map(str, self._paths))
-            reason = f" ({self.skipped:,} skipped as invalid UTF-8)" if self.skipped else ""
+            names = " and ".join(str(file.path) for file in self._files)
+            reasons = [f"{self.skipped:,} skipped as invalid UTF-8"] if self.skipped else []
+            reason = f" ({'; '.join([*reasons, *self.lost])})" if reasons or self.lost else ""
             raise UserError(f"no sentence pairs in {names}{reason}: give files that hold at least one")
 
+    def _read(self, *files: LineFile) -> list[Iterator[Line]]:
+        """Opens files whose lines belong together; where damage is to be left out, up to the last line sound in all."""
+        if self.damaged == "skip" and files not in self._sound_lines:
+            self._sound_lines[files] = self._look_through(files)
+        return [itertools.islice(file, self._sound_lines.get(files)) for file in files]
+
+    def _look_through(self, files: tuple[LineFile, ...]) -> int | None:
+        """Counts the lines up to the first damage, if there is any, and notes what is lost."""
+        found = {file: file.soundness() for file in files}
+        damaged = {file: sound for file, sound in found.items() if sound.damage}
+        if not damaged:
+            return None
+        kept = min(sound.lines for sound in damaged.values())
+        whole = [sound.lines for sound in found.values() if not sound.damage]
+        lost = f"{whole[0] - kept:,} lost" if whole else "the rest lost"
+        what = " and ".join(f"{file.path} {sound.damage}" for file, sound in damaged.items())
+        self.lost.append(f"{what}: {kept:,} pairs read, {lost}")
+        return kept
+
     @staticmethod
-    def _decode(line: _Line) -> str:
+    def _decode(line: Line) -> str:
         try:
             return line.content.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -128,14 +94,17 @@ class TextFiles(_FileSource):
         source: The source language's file, or a list of files.
         target: The target language's file, or as many files, in the same order.
         invalid_utf8: What a line that is not UTF-8 does: "error" raises, "skip" leaves its pair out.
+        damaged: What a gzip file that is cut off or damaged does: "error" raises, "skip" leaves out what is not sound
+            in it, and what belongs to that in the other language.
 
     Attributes:
         skipped: Pairs left out as invalid UTF-8 in the latest pass.
+        lost: What was left out of damaged files, in a line for each.
 
     Raises:
         UserError: At once, where a file is missing, a folder or unreadable, or the lists differ in length.
             While iterating, where a gzip file is broken, a line is not UTF-8, files that belong together have
-            unequal numbers of lines, or there is no pair at all.
+            unequal numbers of lines, or there is no pair at all; and where a file has changed since it was first seen.
 
     Example:
         >>> from pathlib import Path
@@ -152,28 +121,33 @@ class TextFiles(_FileSource):
         source: StrPath | Sequence[StrPath],
         target: StrPath | Sequence[StrPath],
         invalid_utf8: str = "error",
+        damaged: str = "error",
     ):
         sources, targets = _path_list(source), _path_list(target)
         if not sources or len(sources) != len(targets):
             raise UserError(
                 f"{len(sources)} source files, {len(targets)} target files: give one target for each source"
             )
-        self._file_pairs = list(zip(sources, targets, strict=True))
-        super().__init__(sources + targets, invalid_utf8)
+        super().__init__(sources + targets, invalid_utf8, damaged)
 
-    def _line_pairs(self) -> Iterator[tuple[_Line, _Line]]:
-        for source_path, target_path in self._file_pairs:
-            source_lines, target_lines = _lines(source_path), _lines(target_path)
-            pairs = itertools.zip_longest(source_lines, target_lines)
+    def _line_pairs(self) -> Iterator[tuple[Line, Line]]:
+        half = len(self._files) // 2
+        for files in zip(self._files[:half], self._files[half:], strict=True):
+            pairs = itertools.zip_longest(*self._read(*files))
             for count, (source, target) in enumerate(pairs):
                 if source is None or target is None:
                     longer = count + 1 + sum(1 for _ in pairs)
                     counts = (count, longer) if source is None else (longer, count)
                     raise UserError(
-                        f"{source_path} has {counts[0]:,} lines but {target_path} has {counts[1]:,}: "
+                        f"{files[0].path} has {counts[0]:,} lines but {files[1].path} has {counts[1]:,}: "
                         "line N of one must translate line N of the other; make them equal"
                     )
                 yield source, target
+
+
+def _check_choice(name: str, value: str) -> None:
+    if value not in ("error", "skip"):
+        raise UserError(f'{name} is {value!r}: choose "error" or "skip"')
 
 
 def _path_list(paths: StrPath | Sequence[StrPath]) -> list[Path]:
@@ -189,13 +163,17 @@ class TsvFile(_FileSource):
     Args:
         path: The file.
         invalid_utf8: What a line that is not UTF-8 does: "error" raises, "skip" leaves its pair out.
+        damaged: What a gzip file that is cut off or damaged does: "error" raises, "skip" leaves out what is not sound
+            in it, and what belongs to that in the other language.
 
     Attributes:
         skipped: Pairs left out as invalid UTF-8 in the latest pass.
+        lost: What was left out of damaged files, in a line for each.
 
     Raises:
         UserError: At once, where the file is missing, a folder or unreadable. While iterating, where a line
-            has no tab or is not UTF-8, where a gzip file is broken, or there is no pair at all.
+            has no tab or is not UTF-8, where a gzip file is broken, or there is no pair at all; and where the file has
+            changed since it was first seen.
 
     Example:
         >>> from pathlib import Path
@@ -206,11 +184,12 @@ class TsvFile(_FileSource):
         [('Run!', 'Lauf!'), ('Hi.', 'Hallo.')]
     """
 
-    def __init__(self, path: StrPath, invalid_utf8: str = "error"):
-        super().__init__(_path_list(path), invalid_utf8)
+    def __init__(self, path: StrPath, invalid_utf8: str = "error", damaged: str = "error"):
+        super().__init__(_path_list(path), invalid_utf8, damaged)
 
-    def _line_pairs(self) -> Iterator[tuple[_Line, _Line]]:
-        for line in _lines(self._paths[0]):
+    def _line_pairs(self) -> Iterator[tuple[Line, Line]]:
+        (lines,) = self._read(*self._files)
+        for line in lines:
             # A tab byte is a tab wherever it stands in UTF-8, so columns part before decoding.
             columns = line.content.split(b"\t", maxsplit=2)
             if len(columns) < 2:
@@ -220,7 +199,7 @@ class TsvFile(_FileSource):
             yield line._replace(content=columns[0]), line._replace(content=columns[1])
 
 
-class TfdsSource:
+class TfdsSource(Source):
     """Pairs from TensorFlow Datasets, or from a folder laid out as `tfds.TranslateFolder` has it.
 
     A dataset is downloaded and prepared when it is first asked for, which may take long, and then read in the
@@ -237,9 +216,14 @@ class TfdsSource:
         source_language: The feature that holds the source text: "en".
         target_language: The feature that holds the target text: "de".
         data_dir: Where datasets are stored; None for `~/tensorflow_datasets`, their own choice.
+        damaged: What a file with a damaged record does: "error" raises, "skip" leaves out the rest of that file.
+
+    Attributes:
+        lost: What was left out of damaged files, in a line for each.
 
     Raises:
-        UserError: Where the dataset, the split or a language does not exist, or the data cannot be fetched.
+        UserError: Where the dataset, the split or a language does not exist, or the data cannot be fetched. While
+            iterating, where a record is damaged, or a file has changed since it was first seen.
 
     Example:
         >>> from pathlib import Path
@@ -258,23 +242,31 @@ class TfdsSource:
         source_language: str,
         target_language: str,
         data_dir: StrPath | None = None,
+        damaged: str = "error",
     ):
+        _check_choice("damaged", damaged)
         self._name = f"{name}, split {split}"
         if name in ("translate_folder", "TranslateFolder"):
-            self._pairs = _translate_folder(data_dir, split, source_language, target_language)
+            self._stored = _translate_folder(data_dir, split, source_language, target_language, damaged)
         else:
-            self._pairs = _TfdsPairs(name, split, source_language, target_language, data_dir)
+            self._stored = PreparedPairs(name, split, source_language, target_language, data_dir, damaged)
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
+    @property
+    def lost(self) -> list[str]:
+        return self._stored.lost
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
         empty = True
-        for pair in self._pairs:
+        for pair in self._stored:
             empty = False
             yield pair
         if empty:
             raise UserError(f"no sentence pairs in {self._name}: choose a split that holds at least one")
 
 
-def _translate_folder(data_dir: StrPath | None, split: str, source_language: str, target_language: str) -> TextFiles:
+def _translate_folder(
+    data_dir: StrPath | None, split: str, source_language: str, target_language: str, damaged: str
+) -> TextFiles:
     if data_dir is None or not Path(data_dir).expanduser().is_dir():
         raise UserError(f"translate_folder: no folder {data_dir}: let data_dir be one of lang.split.txt files")
     folder = Path(data_dir).expanduser()
@@ -287,81 +279,4 @@ def _translate_folder(data_dir: StrPath | None, split: str, source_language: str
             raise UserError(f"{folder} must hold one file {prefix}txt for this split and language: found {names}")
         return found[0]
 
-    return TextFiles(file_of(source_language), file_of(target_language))
-
-
-class _TfdsPairs:
-    """One split of a prepared dataset, as pairs."""
-
-    _BATCH = 1000  # examples turned into Python objects at a time: one by one is many times slower
-
-    def __init__(self, name: str, split: str, source_language: str, target_language: str, data_dir: StrPath | None):
-        import tensorflow_datasets as tfds
-
-        self._languages = source_language, target_language
-        self._as_numpy = tfds.as_numpy
-        with _quiet(tfds):
-            builder = _tfds_builder(tfds, name, data_dir)
-            texts = [key for key, kind in builder.info.features.items() if isinstance(kind, tfds.features.Text)]
-            for language in self._languages:
-                if language not in texts:
-                    offered = ", ".join(texts) or "none"
-                    raise UserError(f"dataset {name} has no text {language!r}: choose among its own ({offered})")
-            _tfds_prepare(builder, name)
-            try:
-                # In the order of storage: shuffling is the batching's business. Autocache would keep small
-                # datasets in memory.
-                config = tfds.ReadConfig(try_autocache=False)
-                self._dataset = builder.as_dataset(split=split, shuffle_files=False, read_config=config)
-            except (ValueError, KeyError) as error:
-                offered = ", ".join(builder.info.splits)
-                raise UserError(
-                    f"dataset {name} has no split {split!r} ({_one_line(error)}): choose among {offered}"
-                ) from error
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        source_language, target_language = self._languages
-        for batch in self._as_numpy(self._dataset.batch(self._BATCH)):
-            for source, target in zip(batch[source_language], batch[target_language], strict=True):
-                yield source.decode("utf-8"), target.decode("utf-8")
-
-
-def _tfds_builder(tfds, name: str, data_dir: StrPath | None):
-    try:
-        return tfds.builder(name, data_dir=data_dir)
-    except tfds.core.DatasetNotFoundError as error:
-        near = difflib.get_close_matches(name.partition("/")[0], tfds.list_builders())
-        hint = f"did you mean {' or '.join(near)}?" if near else "see the catalogue of TensorFlow Datasets"
-        raise UserError(f"dataset {name} is unknown to TensorFlow Datasets: {hint}") from error
-    except Exception as error:  # builders fail in ways of their own
-        hint = "see its page in the catalogue of TensorFlow Datasets"
-        raise UserError(f"dataset {name} cannot be used ({_one_line(error)}): {hint}") from error
-
-
-def _tfds_prepare(builder, name: str) -> None:
-    if not builder.is_prepared():
-        logger.info("downloading and preparing %s in %s", name, builder.data_dir)
-    try:
-        builder.download_and_prepare()  # returns at once where it was done before
-    except ImportError as error:
-        hint = f"run pip install {error.name}"
-        raise UserError(f"dataset {name} needs the package {error.name} to be prepared: {hint}") from error
-    except Exception as error:  # network, disk, checksums, and whatever a builder does
-        raise UserError(
-            f"dataset {name} is not in {builder.data_dir} and cannot be fetched ({_one_line(error)}): "
-            "check the network, or give the data_dir that holds it"
-        ) from error
-
-
-@contextlib.contextmanager
-def _quiet(tfds) -> Iterator[None]:
-    """Keeps TensorFlow Datasets' bars, prints and warnings off the terminal: output may be a pipe."""
-    tfds.disable_progress_bar()
-    absl_logger = logging.getLogger("absl")
-    level = absl_logger.level
-    absl_logger.setLevel(logging.ERROR)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        absl_logger.setLevel(level)
+    return TextFiles(file_of(source_language), file_of(target_language), damaged=damaged)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tf_transformer.checksums import write_checksums
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def export_ctranslate2(
         >>> with tempfile.TemporaryDirectory() as directory:
         ...     folder = export_ctranslate2(model, tokenizers, f"{directory}/int8", quantization="int8")
         ...     sorted(file.name for file in folder.iterdir())
-        ['config.json', 'model.bin', 'shared_vocabulary.json', 'tokenizer']
+        ['SHA256SUMS', 'config.json', 'model.bin', 'shared_vocabulary.json', 'tokenizer']
     """
     folder = free_folder(destination)
     spec = _quantized(transformer_spec(model, tokenizers), quantization)
@@ -95,6 +96,7 @@ def export_ctranslate2(
         partial.mkdir(parents=True)
         spec.save(str(partial))
         tokenizers.save(partial / TOKENIZER)
+        write_checksums(partial)
         partial.rename(folder)
     except OSError as error:
         raise UserError(f"{folder}: the CTranslate2 model can't be written: {error.strerror}") from None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from tf_transformer.checksums import check_checksums
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import SETTINGS, TOKENIZER, import_ctranslate2
 from tf_transformer.tokenizers import END_ID, PAD_ID, TokenizerPair
@@ -169,6 +170,7 @@ def load_ctranslate2(path: str | os.PathLike, options: DecodingOptions) -> CTran
     for name in ("model.bin", "config.json"):
         if not (path / name).is_file():
             raise UserError(f"{path / name}: no such file; give a folder that `export --format ctranslate2` made")
+    check_checksums(path, "export the model again")
     try:
         positions = json.loads((path / "config.json").read_text(encoding="utf-8"))[SETTINGS]["max_length"]
     except (ValueError, KeyError, TypeError) as error:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tf_transformer.checksums import write_checksums
 from tf_transformer.errors import UserError
 from tf_transformer.export.serving import warmup_requests, write_warmup
 
@@ -51,7 +52,7 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike) -
 
     It needs only tensorflow and tensorflow_text to load: the tokenizers are inside. In `assets.extra/` lie the names
     of the operations that it uses (`ops.txt`), the options it was exported with, and requests by which TensorFlow
-    Serving warms it up.
+    Serving warms it up. `SHA256SUMS` has the files' checksums.
 
     Args:
         translator: the model with its tokenizers.
@@ -80,6 +81,8 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike) -
         extra.mkdir()
         (extra / OPTIONS_FILE).write_text(json.dumps(asdict(translator.options), indent=2) + "\n", encoding="utf-8")
         (extra / "ops.txt").write_text("".join(f"{op}\n" for op in used_ops(partial)), encoding="utf-8")
+        # All but the requests, which the user may write anew. They have checksums of their own.
+        write_checksums(partial)
         write_warmup(partial, warmup_requests(partial))
         partial.rename(folder)
     except OSError as error:

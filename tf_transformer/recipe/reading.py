@@ -24,6 +24,9 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     one: its keys replace the other's, as overrides replace both. `model.preset` in it, or as an override, replaces all
     that the preset says, unless that is given beside it.
 
+    Nothing in a recipe is run. It may name any file that you may read, as a corpus or after `extends`; what is written
+    goes into the run's folder.
+
     Args:
         path: the YAML file.
         overrides: settings that replace the file's, each "key=value" with a dotted key and a YAML value.
@@ -171,7 +174,8 @@ def _read(path: Path) -> str:
 def _parse(text: str, where: str) -> Any:
     try:
         return yaml.load(text, _Loader)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a value such as the date 2024-13-45
+    # ValueError: a value such as the date 2024-13-45; RecursionError: thousands of brackets
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or error

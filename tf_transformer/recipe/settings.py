@@ -5,6 +5,7 @@ A field's description says what its key means.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, NoReturn
 
 import yaml
@@ -45,6 +46,7 @@ class DataSettings(_Settings):
     validation: Split = Field(None, description="the pairs to watch progress on")
     test: Split = Field(None, description="the pairs to score at the end")
     invalid_utf8: Literal["error", "skip"] = Field("error", description="what a line that is no UTF-8 does")
+    damaged: Literal["error", "skip"] = Field("error", description="what a damaged gzip file or record does")
     max_length: Count = Field(128, description="most tokens on a side of a pair, the closing one counted")
     max_ratio: Annotated[float, Field(ge=1)] | None = Field(None, description="longer side over shorter one")
     batch_tokens: Count = Field(4096, description="most tokens on a side of a batch, padding counted")
@@ -63,6 +65,10 @@ class DataSettings(_Settings):
             self._check_split(key, getattr(self, key))
         if self.kind == "tfds" and self.dataset is None:
             refuse("dataset", "is missing; for kind tfds it is a name such as wmt14_translate/de-en")
+        # TensorFlow Datasets fetches such a dataset's program, and runs it.
+        if self.dataset is not None and re.match(r"[\w-]+:[A-Za-z]", self.dataset):
+            rule = "be one of TensorFlow Datasets' own, without a namespace, whose program would be fetched and run"
+            refuse("dataset", f"is {shown(self.dataset)}; it must {rule}")
         if self.kind != "tfds" and self.dataset is not None:
             refuse("dataset", f"is {shown(self.dataset)}; for kind {self.kind} it must be null")
         if self.kind == "demo" and self.root is not None:

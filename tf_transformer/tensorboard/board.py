@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tf_transformer.errors import UserError
 from tf_transformer.inspection import Attend, Inspection, inspect
 from tf_transformer.plots import draw_inspection
 from tf_transformer.tensorboard.summary import attention_summary
@@ -60,11 +61,19 @@ class AttentionBoard(SummaryCallback):
 
 
 def write_to_log_dir(log_dir: str | os.PathLike, inspections: Sequence[Inspection]) -> None:
-    """Writes what a trained model did with some sentences, as step 0."""
+    """Writes what a trained model did with some sentences, as step 0.
+
+    Raises:
+        UserError: the folder can't be written to.
+    """
     import tensorflow as tf
 
-    with tf.summary.create_file_writer(str(log_dir)).as_default(step=0):
-        _write(inspections, [None] * len(inspections))
+    try:
+        with tf.summary.create_file_writer(str(log_dir)).as_default(step=0):
+            _write(inspections, [None] * len(inspections))
+    except tf.errors.OpError as error:
+        reason = error.message.rpartition("; ")[2].partition(" [Op:")[0]
+        raise UserError(f"{log_dir}: can't be written: {reason}; give another folder") from error
 
 
 def _write(inspections: Sequence[Inspection], references: Sequence[str | None]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from tf_transformer.checksums import check_checksums, write_checksums
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import Tokenizer
 from tf_transformer.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -20,6 +21,8 @@ KINDS: dict[str, type[Tokenizer]] = {
 }
 
 DESCRIPTION = "tokenizer.json"
+
+REMEDY = "copy or train the tokenizer anew"
 
 
 class TokenizerPair(tf.Module):
@@ -54,7 +57,7 @@ class TokenizerPair(tf.Module):
         return self.source is self.target
 
     def save(self, directory: str | PathLike) -> None:
-        """Writes plain files: `tokenizer.json`, and a `.model` or `.txt` for each vocabulary.
+        """Writes plain files: `tokenizer.json`, a `.model` or `.txt` for each vocabulary, and their checksums.
 
         Args:
             directory: where to; made where it does not exist.
@@ -62,10 +65,12 @@ class TokenizerPair(tf.Module):
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         tokenizers = {"joint": self.source} if self.joint else {"source": self.source, "target": self.target}
-        for name, tokenizer in tokenizers.items():
-            (directory / (name + tokenizer.file_suffix)).write_bytes(tokenizer.to_bytes())
+        files = {name + tokenizer.file_suffix: tokenizer.to_bytes() for name, tokenizer in tokenizers.items()}
+        for name, content in files.items():
+            (directory / name).write_bytes(content)
         description = {"kind": self.kind, "joint": self.joint}
         (directory / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+        write_checksums(directory, [DESCRIPTION, *files])
 
     @classmethod
     def load(cls, directory: str | PathLike) -> TokenizerPair:
@@ -81,6 +86,7 @@ class TokenizerPair(tf.Module):
             UserError: where a file is missing or damaged; it names the file.
         """
         directory = Path(directory)
+        check_checksums(directory, REMEDY)
         text = _read(directory / DESCRIPTION)
         try:
             description = json.loads(text)
@@ -89,7 +95,7 @@ class TokenizerPair(tf.Module):
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f'{directory / DESCRIPTION}: expected {{"kind": one of {", ".join(KINDS)}, '
-                '"joint": true or false}; copy or train the tokenizer anew'
+                f'"joint": true or false}}; {REMEDY}'
             ) from error
 
         def load_one(name: str) -> Tokenizer:

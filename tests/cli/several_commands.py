@@ -1,0 +1,44 @@
+"""Runs several commands in one process, which loads TensorFlow but once; tells how each ended, as JSON.
+
+The program's arguments are a file that lists the commands' words, and the file to write.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import traceback
+from pathlib import Path
+
+from tf_transformer.terminal import cores, some_home, speak_utf8
+
+
+def run(words: list[str]) -> dict:
+    from tf_transformer import cli
+
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    sys.argv = ["tf-transformer", *words]
+    status = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            cli.main()
+        except SystemExit as ended:
+            status = ended.code or 0
+        except BaseException:
+            status = 1
+            traceback.print_exc()
+        out.flush()
+    return {"status": status, "out": out.buffer.getvalue().decode("utf-8"), "err": err.getvalue()}
+
+
+if __name__ == "__main__":
+    speak_utf8()
+    with some_home():
+        import tensorflow as tf
+
+        # Commands that translate say so, which they can't once TensorFlow has begun to work.
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(cores())
+        commands = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+        outcomes = Path(sys.argv[2])
+        outcomes.write_text(json.dumps([run(words) for words in commands]), encoding="utf-8")

@@ -1,0 +1,85 @@
+"""Checksums of a folder's files, by which damage is found and told by name.
+
+`SHA256SUMS` is in the format of `sha256sum`: `sha256sum -c SHA256SUMS`, run in the folder, checks it too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from tf_transformer.errors import UserError
+
+CHECKSUMS = "SHA256SUMS"
+
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)\n")
+
+
+def write_checksums(folder: str | os.PathLike, names: Iterable[str] | None = None) -> None:
+    """Writes `SHA256SUMS` into a folder.
+
+    Args:
+        folder: where the files are.
+        names: the files' names, relative to the folder; all that lie in it unless given.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> folder = Path(mkdtemp())
+        >>> _ = (folder / "letter.txt").write_text("dear")
+        >>> write_checksums(folder)
+        >>> check_checksums(folder, "copy it again")
+        >>> _ = (folder / "letter.txt").write_text("bear")
+        >>> check_checksums(folder, "copy it again")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        UserError: /tmp/.../letter.txt: damaged, it is not what SHA256SUMS says; copy it again
+    """
+    folder = Path(folder)
+    if names is None:
+        names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {CHECKSUMS}
+    lines = [f"{_digest(folder / name)}  {name}\n" for name in sorted(names)]
+    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+def check_checksums(folder: str | os.PathLike, remedy: str) -> None:
+    """Checks a folder's files against its `SHA256SUMS`; one without, of an earlier version, passes.
+
+    Files that it does not list are not looked at.
+
+    Args:
+        folder: where the files are.
+        remedy: what to do about damage, the end of the error's message.
+
+    Raises:
+        UserError: a file is damaged, missing or can't be read, or `SHA256SUMS` itself is damaged.
+    """
+    folder = Path(folder)
+    sums = folder / CHECKSUMS
+    try:
+        text = sums.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{sums}: can't be read ({error}); {remedy}") from None
+    lines = [_LINE.fullmatch(line) for line in text.splitlines(keepends=True)]
+    if not lines or not all(line and _lies_inside(line[2]) for line in lines):
+        raise UserError(f"{sums}: damaged, no list of checksums; {remedy}")
+    for digest, name in (line.groups() for line in lines):
+        try:
+            found = _digest(folder / name)
+        except OSError as error:
+            raise UserError(f"{folder / name}: can't be read ({error.strerror}); {remedy}") from None
+        if found != digest:
+            raise UserError(f"{folder / name}: damaged, it is not what {CHECKSUMS} says; {remedy}")
+
+
+def _lies_inside(name: str) -> bool:
+    path = Path(name)
+    return "\0" not in name and not path.is_absolute() and ".." not in path.parts
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

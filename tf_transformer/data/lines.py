@@ -1,0 +1,142 @@
+"""Files of lines, plain or gzip, that must be whole and stay as they are."""
+
+import codecs
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from tf_transformer.errors import UserError
+
+# A change in the middle of a long file is to be noticed before much of it is read.
+LINES_BETWEEN_LOOKS = 1000
+
+
+class Line(NamedTuple):
+    """A line of a file, still undecoded, and where it stands."""
+
+    path: Path
+    number: int
+    content: bytes
+
+
+class Soundness(NamedTuple):
+    """How many lines of a file may be read, and what is wrong with the others, if there is anything."""
+
+    lines: int
+    damage: str | None
+
+
+class LineFile:
+    r"""Streams the lines of a file, any number of times.
+
+    Only "\n" ends a line: Python's text mode would also split at a lone "\r", and `str.splitlines` at U+2028
+    and its like, and from there on every source sentence would stand beside the wrong target.
+
+    A file that is gone, or has another size or time of change than at first, is never read on: what comes would not
+    be what the run began with. (Its inode is not looked at: some network file systems have another one each time.)
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: It is missing, a folder or unreadable.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> path = Path(mkdtemp()) / "pairs.en"
+        >>> _ = path.write_bytes(b"A dog runs.\r\nA man sings.\n")
+        >>> [line.content for line in LineFile(path)]
+        [b'A dog runs.', b'A man sings.']
+        >>> LineFile(path).soundness()
+        Soundness(lines=2, damage=None)
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        with _open(path) as file:
+            self._first_look = _look(file)
+
+    def __iter__(self) -> Iterator[Line]:
+        number = 0
+        with self._open_again() as file:
+            self._check_is_the_same(file, number)
+            try:
+                for number, line in enumerate(file, start=1):
+                    if number == 1:
+                        line = line.removeprefix(codecs.BOM_UTF8)
+                    yield Line(self.path, number, line.removesuffix(b"\n").removesuffix(b"\r"))
+                    if number % LINES_BETWEEN_LOOKS == 0:
+                        self._check_is_the_same(file, number)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                self._check_is_the_same(file, number)
+                raise UserError(
+                    f"{self.path} is no whole gzip file ({one_line(error)}; line {number:,} was reached): fetch or "
+                    'compress it again, or set damaged to "skip" to leave out what can\'t be read'
+                ) from error
+            except OSError as error:
+                raise UserError(
+                    f"cannot read {self.path} ({one_line(error)}; line {number:,} was reached): check its disk"
+                ) from error
+            self._check_is_the_same(file, number)
+
+    def soundness(self) -> Soundness:
+        """Reads the file once, to tell what is sound in it.
+
+        What was written before a gzip file was cut off is. Where its content fails the checksum, nobody can say from
+        which line on it is wrong, so nothing is.
+        """
+        number = 0
+        try:
+            for line in self:
+                number = line.number
+        except UserError as error:
+            if isinstance(error.__cause__, EOFError):
+                return Soundness(number, f"is cut off after line {number:,}")
+            if isinstance(error.__cause__, zlib.error | gzip.BadGzipFile):
+                return Soundness(0, f"is damaged ({one_line(error.__cause__)})")
+            raise
+        return Soundness(number, None)
+
+    def _open_again(self) -> BinaryIO:
+        if not self.path.exists():
+            raise UserError(
+                f"{self.path} is gone, it was there when reading began: put it back, and give the command again"
+            )
+        return _open(self.path)
+
+    def _check_is_the_same(self, file: BinaryIO, number: int) -> None:
+        if _look(file) != self._first_look:
+            raise UserError(
+                f"{self.path} has changed since reading began (line {number:,} was reached): put the first one back "
+                "and give the command again, or train anew in another folder"
+            )
+
+
+def _open(path: Path) -> BinaryIO:
+    """Opens a plain or gzip file for reading bytes."""
+    try:
+        if not path.exists():
+            raise UserError(f"{path} does not exist: give the path of a text file, plain or gzip")
+        if not path.is_file():  # a pipe is refused too: a corpus is read more than once
+            raise UserError(f"{path} is no regular file: give the path of a text file, plain or gzip")
+        file = path.open("rb")
+        if path.suffix != ".gz" and file.peek(2)[:2] != b"\x1f\x8b":
+            return file
+        file.close()
+        return gzip.open(path)
+    except OSError as error:
+        raise UserError(f"cannot read {path} ({error.strerror}): check its permissions") from error
+
+
+def _look(file: BinaryIO) -> tuple[int, int]:
+    state = os.fstat(file.fileno())
+    return state.st_size, state.st_mtime_ns
+
+
+def one_line(error: Exception, limit: int = 300) -> str:
+    """Gives an error's message in one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[:limit] + "..."

@@ -1,0 +1,200 @@
+"""Pairs of TensorFlow Datasets: prepared on the disk, and read in the order in which they are stored."""
+
+import contextlib
+import difflib
+import io
+import logging
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from tf_transformer.data.lines import one_line
+from tf_transformer.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+class PreparedPairs:
+    """One split of a dataset, as pairs; downloaded and prepared where that has not been done.
+
+    Args:
+        name: The dataset, with its configuration.
+        split: The split, or a part of one.
+        source_language: The feature that holds the source text.
+        target_language: The feature that holds the target text.
+        data_dir: Where datasets are stored; None for their own choice.
+        damaged: What a file with a damaged record does: "error" raises, "skip" leaves out the rest of that file.
+
+    Attributes:
+        lost: What was left out of damaged files, in a line for each.
+
+    Raises:
+        UserError: Where the dataset, the split or a language does not exist, or the data cannot be fetched. While
+            iterating, where a record is damaged, or a file has changed since it was first seen.
+    """
+
+    _BATCH = 1000  # examples turned into Python objects at a time: one by one is many times slower
+
+    def __init__(
+        self,
+        name: str,
+        split: str,
+        source_language: str,
+        target_language: str,
+        data_dir: str | os.PathLike | None,
+        damaged: str,
+    ):
+        import tensorflow_datasets as tfds
+
+        self.damaged = damaged
+        self.lost: list[str] = []
+        self._name = f"dataset {name}, split {split}"
+        self._languages = source_language, target_language
+        self._as_numpy = tfds.as_numpy
+        with _quiet(tfds):
+            builder = _builder(tfds, name, data_dir)
+            texts = [key for key, kind in builder.info.features.items() if isinstance(kind, tfds.features.Text)]
+            for language in self._languages:
+                if language not in texts:
+                    offered = ", ".join(texts) or "none"
+                    raise UserError(f"dataset {name} has no text {language!r}: choose among its own ({offered})")
+            _prepare(builder, name)
+            try:
+                # In the order of storage: shuffling is the batching's business. Autocache would keep small
+                # datasets in memory. That no pair is missing is checked here, where it may be a choice.
+                config = tfds.ReadConfig(try_autocache=False, assert_cardinality=False)
+                self._dataset = builder.as_dataset(split=split, shuffle_files=False, read_config=config)
+            except (ValueError, KeyError) as error:
+                offered = ", ".join(builder.info.splits)
+                raise UserError(
+                    f"dataset {name} has no split {split!r} ({one_line(error)}): choose among {offered}"
+                ) from error
+        if damaged == "skip":
+            # The reader goes on with the next file: past a damaged record it does not know where another begins.
+            self._dataset = self._dataset.ignore_errors()
+        self._files, self._number = _stored(builder, split)
+        self._first_look = self._look()
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        import tensorflow as tf
+
+        self._check_files(0)
+        number = 0
+        try:
+            for batch in self._as_numpy(self._dataset.batch(self._BATCH)):
+                for pair in zip(*(batch[language] for language in self._languages), strict=True):
+                    number += 1
+                    yield self._decode(pair[0], number), self._decode(pair[1], number)
+        except tf.errors.OpError as error:
+            self._check_files(number)
+            where = " and ".join(self._damaged_records()) or one_line(error)
+            raise UserError(
+                f"{self._name}: damaged after pair {number:,} or a little later ({where}): prepare it again, or set "
+                'damaged to "skip" to leave out the rest of such a file'
+            ) from error
+        self._check_files(number)
+        if self._number is not None and number < self._number:
+            self._tell_missing(number)
+
+    def _decode(self, text: bytes, number: int) -> str:
+        try:
+            return text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{self._name}, pair {number:,}: invalid UTF-8 (byte 0x{text[error.start]:02x}): prepare it again from "
+                "text in UTF-8"
+            ) from error
+
+    def _tell_missing(self, number: int) -> None:
+        """Notes or raises that a pass gave fewer pairs than the dataset has."""
+        where = " and ".join(self._damaged_records()) or "records are missing from its files"
+        lost = f"{self._name}: {where}: {number:,} pairs read, {self._number - number:,} lost"
+        if self.damaged == "error":
+            raise UserError(f'{lost}; prepare it again, or set damaged to "skip"')
+        self.lost = [lost]
+
+    def _damaged_records(self) -> list[str]:
+        """Tells the first damaged record of each file that has one."""
+        import tensorflow as tf
+
+        found = []
+        for file in self._files:
+            number = 0
+            try:
+                for _ in tf.data.TFRecordDataset(file):
+                    number += 1
+            except tf.errors.DataLossError:
+                found.append(f"{file}, record {number + 1:,}")
+        return found
+
+    def _look(self) -> list[tuple[int, int] | None]:
+        """Size and time of change of each file; None for one that is gone."""
+        import tensorflow as tf
+
+        def look(file: str) -> tuple[int, int] | None:
+            try:
+                state = tf.io.gfile.stat(file)  # which knows remote files too
+            except tf.errors.NotFoundError:
+                return None
+            return state.length, state.mtime_nsec
+
+        return [look(file) for file in self._files]
+
+    def _check_files(self, number: int) -> None:
+        for file, first, now in zip(self._files, self._first_look, self._look(), strict=True):
+            if now != first:
+                what = "is gone" if now is None else "has changed since reading began"
+                raise UserError(
+                    f"{file} {what} (pair {number:,} was reached): put the first one back and give the command again, "
+                    "or train anew in another folder"
+                )
+
+
+def _stored(builder: Any, split: str) -> tuple[list[str], int | None]:
+    """The files of a split, and how many pairs it has; neither is known of a builder that stores no files."""
+    try:
+        info = builder.info.splits[split]
+    except KeyError:
+        return [], None
+    return [os.fspath(path) for path in info.filepaths], info.num_examples
+
+
+def _builder(tfds, name: str, data_dir: str | os.PathLike | None):
+    try:
+        return tfds.builder(name, data_dir=data_dir)
+    except tfds.core.DatasetNotFoundError as error:
+        near = difflib.get_close_matches(name.partition("/")[0], tfds.list_builders())
+        hint = f"did you mean {' or '.join(near)}?" if near else "see the catalogue of TensorFlow Datasets"
+        raise UserError(f"dataset {name} is unknown to TensorFlow Datasets: {hint}") from error
+    except Exception as error:  # builders fail in ways of their own
+        hint = "see its page in the catalogue of TensorFlow Datasets"
+        raise UserError(f"dataset {name} cannot be used ({one_line(error)}): {hint}") from error
+
+
+def _prepare(builder, name: str) -> None:
+    if not builder.is_prepared():
+        logger.info("downloading and preparing %s in %s", name, builder.data_dir)
+    try:
+        builder.download_and_prepare()  # returns at once where it was done before
+    except ImportError as error:
+        hint = f"run pip install {error.name}"
+        raise UserError(f"dataset {name} needs the package {error.name} to be prepared: {hint}") from error
+    except Exception as error:  # network, disk, checksums, and whatever a builder does
+        raise UserError(
+            f"dataset {name} is not in {builder.data_dir} and cannot be fetched ({one_line(error)}): "
+            "check the network, or give the data_dir that holds it"
+        ) from error
+
+
+@contextlib.contextmanager
+def _quiet(tfds) -> Iterator[None]:
+    """Keeps TensorFlow Datasets' bars, prints and warnings off the terminal: output may be a pipe."""
+    tfds.disable_progress_bar()
+    absl_logger = logging.getLogger("absl")
+    level = absl_logger.level
+    absl_logger.setLevel(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        absl_logger.setLevel(level)
