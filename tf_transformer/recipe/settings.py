@@ -169,8 +169,8 @@ class TrainingSettings(_Settings):
     validate_every: Count = Field(description="updates from one validation, with its checkpoint, to the next")
     keep_checkpoints: Count = Field(5, description="how many checkpoints stay on disk")
     average_checkpoints: CountOrZero = Field(0, description="last checkpoints that are averaged at the end")
-    save_every_seconds: NotNegative = Field(60.0, description="seconds from one saved state to the next")
     early_stopping: Count | None = Field(None, description="validations without gain that end training")
+    save_every_seconds: NotNegative = Field(60.0, description="seconds from one saved state to the next")
     distribution: Literal["mirrored", "single"] = Field("mirrored", description="all devices, or one")
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
 
