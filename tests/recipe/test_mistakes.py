@@ -133,7 +133,7 @@ RIGHT = {
     "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length",
     "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
-    "training.label_smoothing "
+    "training.label_smoothing training.save_every_seconds "
     "training.r_drop evaluation.alpha",
     "truth": "tokenizer.joint model.norm_first training.jit_compile tensorboard.histograms tensorboard.graph "
     "tensorboard.embeddings evaluation.lowercase",
