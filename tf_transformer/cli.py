@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, WorkerLost
 from tf_transformer.terminal import (
     cores,
     given,
@@ -40,6 +40,7 @@ app = typer.Typer(
 )
 
 USER_MISTAKE = 2
+TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 FORMATS = ("savedmodel", "ctranslate2")
 
 RECIPE_ARGUMENT = typer.Argument(help="The recipe, a YAML file; train/recipes holds some.", show_default=False)
@@ -52,6 +53,9 @@ RUN_DIR_OPTION = typer.Option(
 MODEL_ARGUMENT = typer.Argument(help="A run's folder, or a SavedModel's.", show_default=False)
 BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Sentences translated at once.")
 RESUME_OPTION = typer.Option("--resume", help="auto: go on with a training that was broken off; never: refuse to.")
+WORKERS_OPTION = typer.Option(
+    "--workers", min=1, help="Train with so many processes on this machine's CPU, to try several workers."
+)
 JSON_OPTION = typer.Option("--json", help="Print JSON on standard output.")
 BEAM_OPTION = typer.Option(
     "--beam-size", min=1, help="Hypotheses side by side; 1 is greedy search.  [default: the model's]"
@@ -66,20 +70,33 @@ def train(
     overrides: Annotated[list[str] | None, SET_OPTION] = None,
     run_dir: Annotated[Path | None, RUN_DIR_OPTION] = None,
     resume: Annotated[str, RESUME_OPTION] = "auto",
+    workers: Annotated[int, WORKERS_OPTION] = 1,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Trains a model from a recipe and scores it; broken off, it goes on when the same command is given again."""
     from tf_transformer.recipe import load_recipe
+    from tf_transformer.training.cluster import is_chief, read_cluster
 
     if resume not in ("auto", "never"):
         raise UserError(f"--resume is {resume!r}; give auto or never")
     loaded = load_recipe(recipe, overrides or [])
+    if workers > 1:
+        if loaded.training.distribution == "single" or read_cluster():
+            other = "TF_CONFIG names others; unset it" if read_cluster() else "training.distribution is single"
+            raise UserError(f"--workers is {workers}, and {other}, or leave --workers out")
+        from tf_transformer.launcher import run_workers
+
+        words = [str(recipe), *(word for each in overrides or [] for word in ("--set", each)), "--resume", resume]
+        words += (["--run-dir", str(run_dir)] if run_dir else []) + (["--json"] if as_json else [])
+        raise typer.Exit(run_workers(["train", *words], workers))
     if loaded.training.jit_compile:
         keep_what_xla_compiles()
     with quiet_tensorflow():
         from tf_transformer import experiment
 
     run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes, resume == "auto")
+    if not is_chief():
+        return
     show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)
     notes.print(f"run: {run.path}")
 
@@ -332,6 +349,9 @@ def main() -> None:
     except UserError as error:
         print(f"tf-transformer: {error}", file=sys.stderr)
         sys.exit(USER_MISTAKE)
+    except WorkerLost as error:
+        print(f"tf-transformer: {error}", file=sys.stderr)
+        sys.exit(TRY_AGAIN)
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does. Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -29,10 +29,18 @@ from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.tensorboard.training import tensorboard_callbacks
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.callbacks import AveragedWeights, Checkpoints, Pace, StopAt
+from tf_transformer.training.cluster import is_chief
 from tf_transformer.training.data_wait import DataWait
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
+from tf_transformer.training.multi_worker import (
+    check_agreement,
+    chief_first,
+    telling_lost_workers,
+    wait_for_all,
+    worker_share,
+)
 from tf_transformer.training.optimizer import make_optimizer
 from tf_transformer.training.progress import ProgressBar
 from tf_transformer.training.state import TrainingState
@@ -99,10 +107,13 @@ def compile_model(model: Transformer, recipe: Recipe) -> None:
     )
 
 
+@telling_lost_workers()
 def train(
     recipe: Recipe, run_path: str | os.PathLike, console: Console | None = None, resume: bool = True
 ) -> RunDirectory:
     """Trains a model, scores its best checkpoint, and leaves everything in a run directory.
+
+    Of several workers (`TF_CONFIG`) each calls it alike; the chief alone writes and tells.
 
     Args:
         recipe: the experiment.
@@ -115,8 +126,10 @@ def train(
 
     Raises:
         UserError: a mistake in the recipe's data, or a folder that holds another run.
+        WorkerLost: another worker's process has ended.
     """
-    console = console or Console(quiet=True)
+    chief = is_chief()
+    console = console if console and chief else Console(quiet=True)
     began = time.perf_counter()
     run = RunDirectory(run_path)
     goes_on = resume and run.is_unfinished()
@@ -124,13 +137,15 @@ def train(
         _check_same(recipe, run)
     else:
         run.check_is_free()  # told now, not after the vocabulary is learned
+    has_state = goes_on and any(run.training_state.iterdir())
+    # Before TensorFlow's first work, and before the chief of several workers writes anything: it waits for all.
+    strategy = make_strategy(recipe.training.distribution)
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
     sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
     for source in sources[1:]:
         for _ in source:  # one pass, so that a mistake in them is told now and not after hours
             pass
     keras.utils.set_random_seed(recipe.seed)
-    has_state = goes_on and any(run.training_state.iterdir())
     tokenizers = (
         run.load_tokenizers()
         if has_state
@@ -141,21 +156,25 @@ def train(
             joint=recipe.tokenizer.joint,
         )
     )
-    strategy = make_strategy(recipe.training.distribution)
+    vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
+    check_agreement(strategy, recipe=recipe.flat(), vocabulary=vocabularies)
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
     row_multiple = strategy.num_replicas_in_sync * recipe.training.gradient_accumulation
     batches = _batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
     with strategy.scope():
         model = make_model(recipe, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
-    if not has_state:
+    if chief and not has_state:
         run = RunDirectory.create(run_path)
         save_recipe(recipe, run.recipe)
         tokenizers.save(run.tokenizer)
     console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
     most = max(recipe.training.sample_translations, recipe.tensorboard.attention, recipe.tensorboard.bleu)
-    before = _fit(model, recipe, run, tokenizers, batches, list(islice(validation_pairs, most)), console)
+    before = _fit(model, recipe, run, tokenizers, batches, list(islice(validation_pairs, most)), console, strategy)
 
+    if not chief:
+        wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
+        return run
     if recipe.training.average_checkpoints:
         # A short training, or one that stopped early, has fewer.
         average_checkpoints(run, min(recipe.training.average_checkpoints, len(run.step_checkpoints())))
@@ -164,6 +183,7 @@ def train(
     scores = evaluate(run, sources[-1], lowercase=recipe.evaluation.lowercase)
     run.write_scores({"set": split, **scores, "training_seconds": round(seconds, 1)})
     run.end_training()
+    wait_for_all(strategy)
     return run
 
 
@@ -216,44 +236,55 @@ def _fit(
     batches: tuple[tf.data.Dataset, tf.data.Dataset],
     samples: Sequence[tuple[str, str]],
     console: Console,
+    strategy: tf.distribute.Strategy,
 ) -> float:
     """Trains the model, from where the run's training was broken off; returns the seconds spent on it before."""
+    chief = is_chief()
     training = recipe.training
     checkpoints = Checkpoints(run.checkpoints, keep=training.keep_checkpoints)
     progress = ProgressBar(training.steps, console)
     # Greedily: it is to show the model's progress, at little cost.
     translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
-    tensorboard = tensorboard_callbacks(recipe, run, translator, samples)
     train_batches, validation_batches = batches
     wait = DataWait()
     # The average of the weights comes before all that looks at them.
     average = [AveragedWeights()] if training.ema else []
-    callbacks = [StopAt(training.steps), *average, Pace(), wait, *tensorboard, checkpoints, progress]
+    callbacks = [StopAt(training.steps), *average]
+    if chief:
+        tensorboard = tensorboard_callbacks(recipe, run, translator, samples)
+        callbacks += [Pace(), wait, *tensorboard, checkpoints, progress]
     early_stopping = None
     if training.early_stopping:
         early_stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping)
         callbacks.append(early_stopping)
     state = TrainingState(run.training_state, checkpoints, *average, early_stopping=early_stopping)
-    callbacks.append(state)
-    for path in state.restore(model):
+    callbacks.append(state if chief else keras.callbacks.LambdaCallback(on_train_begin=state.on_train_begin))
+    # The chief takes away what is damaged; then the others find what it found.
+    for path in chief_first(strategy, lambda: state.restore(model)):
         console.print(f"{path}: damaged, passed over", highlight=False)
+    check_agreement(strategy, step=state.step)
     if state.step:
         console.print(f"going on from step {state.step:,}", highlight=False)
     if state.ended:
         return state.seconds
+    rest = train_batches.skip(state.step)
+    rest = wait.watch(rest) if chief else rest
     try:
         # Keras's epoch is here the time from one validation to the next; the data knows its own epochs.
         model.fit(
-            wait.watch(train_batches.skip(state.step)),
+            worker_share(rest, strategy),
             initial_epoch=state.epoch,
             epochs=math.ceil(training.steps / training.validate_every),
             steps_per_epoch=training.validate_every,
-            validation_data=validation_batches,
+            validation_data=worker_share(validation_batches, strategy),
+            validation_steps=int(validation_batches.cardinality()),
             shuffle=False,  # the batches come shuffled
             callbacks=callbacks,
             verbose=0,
         )
     except KeyboardInterrupt:
+        if not chief:
+            raise
         for callback in average:
             callback.show_average()
         console.print(f"interrupted; saved {checkpoints.save()}", highlight=False)
