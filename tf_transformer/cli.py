@@ -40,7 +40,6 @@ app = typer.Typer(
 )
 
 USER_MISTAKE = 2
-TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 FORMATS = ("savedmodel", "ctranslate2")
 
 RECIPE_ARGUMENT = typer.Argument(help="The recipe, a YAML file; train/recipes holds some.", show_default=False)
@@ -351,7 +350,7 @@ def main() -> None:
         sys.exit(USER_MISTAKE)
     except WorkerLost as error:
         print(f"tf-transformer: {error}", file=sys.stderr)
-        sys.exit(TRY_AGAIN)
+        sys.exit(os.EX_TEMPFAIL)  # 75: trying again may help
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does. Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -140,6 +140,11 @@ def train(
     has_state = goes_on and any(run.training_state.iterdir())
     # Before TensorFlow's first work, and before the chief of several workers writes anything: it waits for all.
     strategy = make_strategy(recipe.training.distribution)
+    if strategy.num_replicas_in_sync > 1 and recipe.training.steps_per_execution > 1:
+        raise UserError(
+            f"training.steps_per_execution is {recipe.training.steps_per_execution}; on several devices, "
+            f"{strategy.num_replicas_in_sync} here, it must be 1: Keras can't do more there"
+        )
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
     sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
     for source in sources[1:]:

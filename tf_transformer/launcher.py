@@ -17,7 +17,6 @@ from types import FrameType
 
 # Of what a worker other than the chief tells, so much is kept for the case that it fails.
 LINES = 50
-PATIENCE_SECONDS = 10
 
 
 def run_workers(words: Sequence[str], workers: int) -> int:
@@ -105,9 +104,10 @@ def _wait(processes: list[subprocess.Popen]) -> int | None:
     """Waits until one has failed, and says which, or all have ended well."""
     while True:
         codes = [process.poll() for process in processes]
-        for index, code in enumerate(codes):
-            if code:
-                return index
+        failed = [index for index, code in enumerate(codes) if code]
+        if failed:
+            # Not one that only noticed that another was gone.
+            return min(failed, key=lambda index: codes[index] == os.EX_TEMPFAIL)
         if None not in codes:
             return None
         time.sleep(0.1)
@@ -120,14 +120,8 @@ def _ended(processes: list[subprocess.Popen]) -> Iterator[None]:
         yield
     finally:
         for process in processes:
-            process.terminate()
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        for process in processes:
-            try:
-                process.wait(max(0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()  # TensorFlow's workers don't heed a gentler signal, and a run's files are never half-written
+            process.wait()
 
 
 @contextmanager

@@ -100,9 +100,9 @@ def worker_share(batches: tf.data.Dataset, strategy: tf.distribute.Strategy) -> 
         first = context.input_pipeline_id * here
 
         def of_each_device(ids: tf.Tensor) -> tf.Tensor:
-            return tf.stack([ids[first + number :: devices] for number in range(here)])
+            return tf.reshape(ids, (devices, -1, tf.shape(ids)[1]))[first : first + here]
 
-        # This worker's devices take turns at what comes out.
+        # This worker's devices take turns at what comes out: the rows that each would have if all were in one machine.
         return batches.map(lambda *batch: tf.nest.map_structure(of_each_device, batch)).unbatch()
 
     return strategy.distribute_datasets_from_function(share)
@@ -122,8 +122,12 @@ def check_agreement(strategy: tf.distribute.Strategy, **values: Any) -> None:
     if not is_multi_worker(strategy):
         return
     digests = [_digest(name, value) for name, value in values.items()]
-    of_devices = strategy.run(lambda: tf.constant([digests], tf.int64))
-    gathered = strategy.gather(of_devices, axis=0).numpy()
+
+    @tf.function(autograph=False)
+    def gather() -> tf.Tensor:
+        return strategy.gather(strategy.run(lambda: tf.constant([digests], tf.int64)), axis=0)
+
+    gathered = gather().numpy()
     of_workers = gathered[:: len(gathered) // len(strategy.cluster.tasks)]
     for name, column in zip(values, of_workers.T, strict=True):
         others = np.flatnonzero(column != column[0])
