@@ -12,8 +12,6 @@ from tf_transformer import UserError, experiment
 from tf_transformer.training import make_strategy
 from tf_transformer.training.multi_worker import MultiWorkerStrategy, telling_lost_workers, worker_share
 
-CASES = ["sgd", "adam", "parts"]
-
 
 def run(folder, number, cases):
     """What each of so many workers found."""
@@ -30,12 +28,12 @@ def run(folder, number, cases):
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    return run(tmp_path_factory.mktemp("two"), 2, CASES)
+    return run(tmp_path_factory.mktemp("two"), 2, ["sgd", "adam"])
 
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
-    return run(tmp_path_factory.mktemp("four"), 4, ["sgd", "adam"])
+    return run(tmp_path_factory.mktemp("four"), 4, ["sgd", "adam", "parts"])
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +87,15 @@ def test_four_workers_train_as_one_process(four, alone):
 
 def test_the_trainings_that_are_compared_go_somewhere(alone):
     keras.utils.set_random_seed(1)
-    for case in ("sgd", "adam"):
-        untrained = worker.transformer().get_weights()
+    untrained = worker.transformer().get_weights()
+    for case, least in (("sgd", 0.1), ("adam", 1e-3)):
         pairs = zip(part(alone, f"{case}/weights/").values(), untrained, strict=True)
-        assert max(np.abs(one - other).max() for one, other in pairs) > 0.01
-        keras.utils.set_random_seed(1)
+        assert max(np.abs(one - other).max() for one, other in pairs) > least
 
 
-def test_two_workers_that_work_in_parts_train_as_one_process(two, alone):
-    for each in two:
+@pytest.mark.slow
+def test_four_workers_that_work_in_parts_train_as_one_process(four, alone):
+    for each in four:
         assert_near(part(each, "parts/weights/"), part(alone, "sgd/weights/"), atol=1e-5)
         assert part(each, "parts/figures/") == pytest.approx(part(alone, "sgd/figures/"), rel=1e-4)
 
@@ -112,7 +110,8 @@ def test_workers_that_differ_are_told_so_all_of_them(two):
 @pytest.mark.parametrize("fault", ["batch", "figures"])
 def test_keras_needs_the_mend(two, fault):
     """Where this fails, Keras has mended it: drop that part of `MultiWorkerStrategy.reduce`, or all of it."""
-    assert two[0][f"unmended/{fault}"] != "works"
+    assert two[0][f"mended but for {fault}"] != "works"
+    assert two[0]["mended but for none"] == "works"
 
 
 def test_another_keras_is_refused(monkeypatch):

@@ -31,7 +31,7 @@ def start(commands: list[list]) -> list[subprocess.Popen]:
     ]
 
 
-def end(processes: list[subprocess.Popen], seconds: float = 300) -> list[str]:
+def end(processes: list[subprocess.Popen], seconds: float = 900) -> list[str]:
     """Waits for all; returns what each told on standard error. None outlives it."""
     try:
         return [process.communicate(timeout=seconds)[1] for process in processes]
