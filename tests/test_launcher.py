@@ -67,7 +67,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(folder):
     """A training of two workers that nothing disturbed: what it wrote, and what it told."""
-    return RunDirectory.open(folder / "whole"), ends(launch(command(folder, "whole")))
+    told = ends(launch(command(folder, "whole")))
+    return RunDirectory.open(folder / "whole"), told
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from types import FrameType
 
 # Of what a worker other than the chief tells, so much is kept for the case that it fails.
 LINES = 50
+PATIENCE_SECONDS = 5
 
 
 def run_workers(words: Sequence[str], workers: int) -> int:
@@ -48,13 +49,23 @@ def run_workers(words: Sequence[str], workers: int) -> int:
             return _status(processes[0].wait())
         if failed is None:
             return 0
-        if failed:
+        status = processes[failed].returncode
+        if failed and not _told_by_chief(processes[0], status):
             time.sleep(0.2)  # for its last words
-            status = processes[failed].returncode
             end = f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
             for line in [*told[failed], f"{end}; the others are ended too\n"]:
                 sys.stderr.write(f"worker {failed}: {line}")
-        return _status(processes[failed].returncode)
+        return _status(status)
+
+
+def _told_by_chief(chief: subprocess.Popen, status: int) -> bool:
+    """Whether the chief soon ends as the other did: a mistake in the data, for one, is found by all of them."""
+    if status < 0:
+        return False
+    try:
+        return chief.wait(PATIENCE_SECONDS) == status
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def _configs(workers: int) -> Iterator[str]:
