@@ -164,7 +164,9 @@ class TrainingSettings(_Settings):
     keep_checkpoints: Count = Field(5, description="how many checkpoints stay on disk")
     average_checkpoints: CountOrZero = Field(0, description="last checkpoints that are averaged at the end")
     early_stopping: Count | None = Field(None, description="validations without gain that end training")
-    distribution: Literal["mirrored", "single"] = Field("mirrored", description="all devices, or one")
+    distribution: Literal["mirrored", "single"] = Field(
+        "mirrored", description="all devices, of several machines where TF_CONFIG names them, or one"
+    )
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
 
     @model_validator(mode="after")
