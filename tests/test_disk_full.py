@@ -6,7 +6,7 @@ import pytest
 
 from tests.tiny_run import PAIRS
 from tests.training.test_step_faults import eager, on  # noqa: F401
-from tf_transformer import experiment
+from tf_transformer import experiment, fitting
 from tf_transformer.errors import UserError
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training import EpochEnds
@@ -44,7 +44,7 @@ def test_a_full_disk_stops_the_training_which_goes_on_with_more_room(small_disk,
         monkeypatch.context() as patch,
         pytest.raises(UserError, match=fails + r".*[Nn]o space left on device") as error,
     ):
-        patch.setattr(experiment, "EpochEnds", FillDisk)
+        patch.setattr(fitting, "EpochEnds", FillDisk)
         experiment.train(loaded, run.path)
     message = str(error.value)
     assert "\n" not in message and "the same command goes on from" in message

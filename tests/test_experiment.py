@@ -22,6 +22,7 @@ from tf_transformer import (
     TransformerSchedule,
     UserError,
     experiment,
+    fitting,
     load_model,
     load_recipe,
     make_batches,
@@ -334,7 +335,7 @@ def interrupted(tmp_path_factory):
     def train(seed):
         path = tmp_path_factory.mktemp("interrupted") / "run"
         with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(KeyboardInterrupt):
-            monkeypatch.setattr(experiment, "EpochEnds", ControlC)
+            monkeypatch.setattr(fitting, "EpochEnds", ControlC)
             monkeypatch.setattr(experiment, "compile_model", compile_model)
             experiment.train(recipe(seed, distribution="single"), path)
         return RunDirectory.open(path)

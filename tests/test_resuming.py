@@ -9,7 +9,7 @@ from tests.cli.command import contents
 from tests.test_resume import flip_a_bit
 from tests.tiny_run import PAIRS
 from tests.training.test_step_faults import eager, on  # noqa: F401
-from tf_transformer import experiment
+from tf_transformer import experiment, fitting
 from tf_transformer.errors import UserError
 from tf_transformer.resuming import find_state
 from tf_transformer.run_directory import RunDirectory
@@ -33,7 +33,7 @@ def stopped_once(eager, tmp_path_factory):  # noqa: F811
     folder = tmp_path_factory.mktemp("stopped")
     loaded = on(folder, PAIRS, 64, steps=6, validate_every=3, save_every_seconds=60)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(experiment, "EpochEnds", ControlC)
+        patch.setattr(fitting, "EpochEnds", ControlC)
         experiment.train(loaded, folder / "run")
     return loaded, folder / "run"
 

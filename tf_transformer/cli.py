@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from tf_transformer.errors import Preempted, UserError
+from tf_transformer.errors import Preempted, UserError, WorkerLost
 from tf_transformer.terminal import (
     cores,
     given,
@@ -57,6 +57,9 @@ RESUME_OPTION = typer.Option(
     metavar="auto|never|PATH",
     help="auto: go on with a training that was broken off; never: refuse to; PATH: begin from a state of another run.",
 )
+WORKERS_OPTION = typer.Option(
+    "--workers", min=1, help="Train with so many processes on this machine's CPU, to try several workers."
+)
 JSON_OPTION = typer.Option("--json", help="Print JSON on standard output.")
 BEAM_OPTION = typer.Option(
     "--beam-size", min=1, help="Hypotheses side by side; 1 is greedy search.  [default: the model's]"
@@ -71,18 +74,31 @@ def train(
     overrides: Annotated[list[str] | None, SET_OPTION] = None,
     run_dir: Annotated[Path | None, RUN_DIR_OPTION] = None,
     resume: Annotated[str, RESUME_OPTION] = "auto",
+    workers: Annotated[int, WORKERS_OPTION] = 1,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Trains a model from a recipe and scores it; broken off, it goes on when the same command is given again."""
     from tf_transformer.recipe import load_recipe
+    from tf_transformer.training.cluster import is_chief, read_cluster
 
     loaded = load_recipe(recipe, overrides or [])
+    if workers > 1:
+        if loaded.training.distribution == "single" or read_cluster():
+            other = "TF_CONFIG names others; unset it" if read_cluster() else "training.distribution is single"
+            raise UserError(f"--workers is {workers}, and {other}, or leave --workers out")
+        from tf_transformer.launcher import run_workers
+
+        words = [str(recipe), *(word for each in overrides or [] for word in ("--set", each)), "--resume", resume]
+        words += (["--run-dir", str(run_dir)] if run_dir else []) + (["--json"] if as_json else [])
+        raise typer.Exit(run_workers(["train", *words], workers))
     if loaded.training.jit_compile:
         keep_what_xla_compiles()
     with quiet_tensorflow():
         from tf_transformer import experiment
 
     run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes, resume)
+    if not is_chief():
+        return
     show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)
     notes.print(f"run: {run.path}")
 
@@ -341,9 +357,9 @@ def main() -> None:
     except UserError as error:
         print(f"tf-transformer: {error}", file=sys.stderr)
         sys.exit(USER_MISTAKE)
-    except Preempted as error:
+    except (Preempted, WorkerLost) as error:
         print(f"tf-transformer: {error}", file=sys.stderr)
-        sys.exit(os.EX_TEMPFAIL)
+        sys.exit(os.EX_TEMPFAIL)  # 75: trying again may help
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does. Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The error that stands for a user's mistake, and what is told of others."""
+"""The errors that are told in one line."""
 
 
 class UserError(ValueError):
@@ -18,4 +18,11 @@ class Preempted(Exception):
     """A training was told to stop by SIGTERM, and can go on from where it was.
 
     The command `tf-transformer` exits with status 75, which is the system's for "try again later".
+    """
+
+
+class WorkerLost(RuntimeError):
+    """Another worker's process or machine has gone in mid-training: nobody's mistake, and trying again may help.
+
+    The command `tf-transformer` prints the message without a traceback and exits with status 75, which stands for that.
     """

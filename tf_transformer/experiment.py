@@ -2,82 +2,38 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 from rich.console import Console
 
 from tf_transformer.averaging import average_checkpoints
-from tf_transformer.data.batching import make_batches, padding_share, with_known_length
-from tf_transformer.data.demo import DemoSource
+from tf_transformer.corpus import Pairs, open_source, recipe_batches, tell_left_out
+from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.failures import original_errors
-from tf_transformer.data.filters import count_pairs
-from tf_transformer.data.lookup import find_pairs
-from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation import evaluate_translations
 from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
 from tf_transformer.export.saved_model import export_saved_model, version_folder
 from tf_transformer.export.translator import Translator
+from tf_transformer.fitting import fit
 from tf_transformer.model import Transformer
-from tf_transformer.recipe import DataSettings, Recipe, load_recipe, save_recipe
+from tf_transformer.recipe import Recipe, load_recipe, save_recipe
 from tf_transformer.resuming import check_same, copy_state, find_state, run_of
 from tf_transformer.run_directory import RunDirectory, load_model
-from tf_transformer.tensorboard.training import tensorboard_callbacks
 from tf_transformer.tokenizers import train_tokenizers
-from tf_transformer.training.callbacks import AveragedWeights, EpochEnds, Pace
-from tf_transformer.training.checkpoints import Checkpoints
-from tf_transformer.training.data_wait import DataWait
+from tf_transformer.training.cluster import is_chief
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.interruption import Interruption
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
+from tf_transformer.training.multi_worker import check_agreement, telling_lost_workers, wait_for_all
 from tf_transformer.training.optimizer import make_optimizer
-from tf_transformer.training.progress import ProgressBar
-from tf_transformer.training.state import TrainingState, saved_states
-from tf_transformer.training.step_faults import StepFaults
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-    from tf_transformer.tokenizers import TokenizerPair
-
-Pairs = Iterable[tuple[str, str]]
-
-# Enough of a large corpus to tell how much of its batches is padding.
-PADDING_BATCHES = 1000
-
-
-def open_source(data: DataSettings, split: str) -> Pairs:
-    """Opens the pairs of a split.
-
-    Args:
-        data: the recipe's section.
-        split: "train", "validation" or "test".
-
-    Returns:
-        Pairs of source and target text, to be iterated over as often as one likes.
-
-    Raises:
-        UserError: they can't be read.
-    """
-    where = getattr(data, split)
-    root = Path(data.root or ".")
-    if data.kind == "demo":
-        return DemoSource(where)
-    if data.kind == "files":
-        return TextFiles(root / where[0], root / where[1], data.invalid_utf8, data.damaged)
-    if data.kind == "tsv":
-        return TsvFile(root / where, data.invalid_utf8, data.damaged)
-    return TfdsSource(data.dataset, where, data.source_language, data.target_language, data.root, data.damaged)
+from tf_transformer.training.state import saved_states
 
 
 def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) -> Transformer:
@@ -108,6 +64,7 @@ def compile_model(model: Transformer, recipe: Recipe) -> None:
     )
 
 
+@telling_lost_workers()
 def train(
     recipe: Recipe,
     run_path: str | os.PathLike,
@@ -115,6 +72,8 @@ def train(
     resume: str | os.PathLike = "auto",
 ) -> RunDirectory:
     """Trains a model, scores its best checkpoint, and leaves everything in a run directory.
+
+    Of several workers (`TF_CONFIG`) each calls it alike; the chief alone writes and tells.
 
     Args:
         recipe: the experiment.
@@ -129,31 +88,42 @@ def train(
     Raises:
         UserError: a mistake in the recipe's data, a folder that holds another run, a fault that ends the training.
         Preempted: SIGTERM came; the training can go on.
+        WorkerLost: another worker's process has ended.
     """
+    console = console if console and is_chief() else Console(quiet=True)
     with ExitStack() as held:
-        return _train(recipe, RunDirectory(run_path), console or Console(quiet=True), resume, held)
+        return _train(recipe, RunDirectory(run_path), console, resume, held)
 
 
 def _train(
     recipe: Recipe, run: RunDirectory, console: Console, resume: str | os.PathLike, held: ExitStack
 ) -> RunDirectory:
+    chief = is_chief()
     began = time.perf_counter()
     goes_on = resume == "auto" and run.is_unfinished()
     origin = None if resume in ("auto", "never") else find_state(resume, recipe)
+    has_state = goes_on and bool(saved_states(run.training_state))
     if goes_on:
         check_same(recipe, run)
-        held.enter_context(run.locked())
+        if chief:
+            held.enter_context(run.locked())
     else:
         run.check_is_free()  # told now, not after the vocabulary is learned
+    # Before TensorFlow's first work, and before the chief of several workers writes anything: it waits for all.
+    strategy = make_strategy(recipe.training.distribution)
+    if strategy.num_replicas_in_sync > 1 and recipe.training.steps_per_execution > 1:
+        raise UserError(
+            f"training.steps_per_execution is {recipe.training.steps_per_execution}; on several devices, "
+            f"{strategy.num_replicas_in_sync} here, it must be 1: Keras can't do more there"
+        )
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
     sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
     for source in sources[1:]:
         for _ in source:  # one pass, so that a mistake in them is told now and not after hours
             pass
     for pairs in sources[2:]:
-        _tell_left_out("test", pairs, console)
+        tell_left_out("test", pairs, console)
     keras.utils.set_random_seed(recipe.seed)
-    has_state = goes_on and bool(saved_states(run.training_state))
     if has_state or origin:
         tokenizers = (run_of(origin) if origin else run).load_tokenizers()
     else:
@@ -163,26 +133,30 @@ def _train(
             vocab_size=recipe.tokenizer.vocab_size,
             joint=recipe.tokenizer.joint,
         )
-    strategy = make_strategy(recipe.training.distribution)
+    vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
+    check_agreement(strategy, recipe=recipe.flat(), vocabulary=vocabularies)
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
     row_multiple = strategy.num_replicas_in_sync * recipe.training.gradient_accumulation
     with original_errors(train_pairs, validation_pairs):
-        batches = _batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
+        batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
     with strategy.scope():
         model = make_model(recipe, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
-    if not goes_on:
+    if chief and not goes_on:
         run = RunDirectory.create(run.path)
         held.enter_context(run.locked())
-    if not has_state:
+    if chief and not has_state:
         save_recipe(recipe, run.recipe)
         tokenizers.save(run.tokenizer)
-    if origin:
+    if chief and origin:
         copy_state(origin, run)
     console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
     with original_errors(train_pairs, validation_pairs):
-        before = _fit(model, recipe, run, tokenizers, batches, (train_pairs, validation_pairs), console)
+        before = fit(model, recipe, run, tokenizers, batches, (train_pairs, validation_pairs), console, strategy)
 
+    if not chief:
+        wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
+        return run
     if recipe.training.average_checkpoints:
         # A short training, or one that stopped early, has fewer.
         average_checkpoints(run, min(recipe.training.average_checkpoints, len(run.step_checkpoints())))
@@ -191,107 +165,8 @@ def _train(
     scores = evaluate(run, sources[-1], lowercase=recipe.evaluation.lowercase)
     run.write_scores({"set": split, **scores, "training_seconds": round(seconds, 1)})
     run.end_training()
+    wait_for_all(strategy)
     return run
-
-
-def _batches(
-    recipe: Recipe,
-    tokenizers: TokenizerPair,
-    train_pairs: Pairs,
-    validation_pairs: Pairs,
-    row_multiple: int,
-    console: Console,
-) -> tuple[tf.data.Dataset, tf.data.Dataset]:
-    """Makes the batches of training and validation, and tells what they hold."""
-    data = recipe.data
-    limits = {"max_length": data.max_length, "max_ratio": data.max_ratio}
-    for name, pairs in ("train", train_pairs), ("validation", validation_pairs):
-        counts = count_pairs(pairs, tokenizers, **limits)
-        if not counts.kept:
-            raise UserError(f"data.{name}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
-        console.print(f"{name}: {counts}", highlight=False)
-        _tell_left_out(name, pairs, console)
-    options = {"batch_tokens": data.batch_tokens, "row_multiple": row_multiple, **limits}
-    shuffled = {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
-    share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled), first=PADDING_BATCHES)
-    console.print(f"padding: {share:.1%} of the positions", highlight=False)
-    return (
-        make_batches(train_pairs, tokenizers, **options, **shuffled, repeat=True),
-        with_known_length(make_batches(validation_pairs, tokenizers, **options)),
-    )
-
-
-def _tell_left_out(name: str, pairs: Pairs, console: Console) -> None:
-    """Tells what the latest pass left out because the recipe said so."""
-    if getattr(pairs, "skipped", 0):
-        console.print(f"{name}: {pairs.skipped:,} pairs skipped for invalid UTF-8", highlight=False)
-    for lost in getattr(pairs, "lost", ()):
-        console.print(f"{name}: {lost}", highlight=False)
-
-
-def _fit(
-    model: Transformer,
-    recipe: Recipe,
-    run: RunDirectory,
-    tokenizers: TokenizerPair,
-    batches: tuple[tf.data.Dataset, tf.data.Dataset],
-    pairs: tuple[Pairs, Pairs],
-    console: Console,
-) -> float:
-    """Trains the model, from where the run's training was broken off; returns the seconds spent on it before."""
-    training = recipe.training
-    (train_batches, validation_batches), (train_pairs, validation_pairs) = batches, pairs
-    checkpoints = Checkpoints(run.checkpoints, keep=training.keep_checkpoints)
-    progress = ProgressBar(training.steps, console)
-    # Greedily: it is to show the model's progress, at little cost.
-    translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
-    shown = max(training.sample_translations, recipe.tensorboard.attention, recipe.tensorboard.bleu)
-    tensorboard = tensorboard_callbacks(recipe, run, translator, list(islice(validation_pairs, shown)))
-    wait = DataWait()
-    faults = StepFaults(train_batches, partial(find_pairs, train_pairs, tokenizers), run.path / "bad_batch.tsv")
-    # The average of the weights comes before all that looks at them.
-    average = [AveragedWeights()] if training.ema else []
-    ends = EpochEnds(training.steps, training.validate_every)
-    callbacks = [ends, faults, *average, Pace(), wait, *tensorboard, checkpoints, progress]
-    early_stopping = None
-    if training.early_stopping:
-        early_stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping)
-        callbacks.append(early_stopping)
-    state = TrainingState(
-        run.training_state,
-        checkpoints,
-        *average,
-        early_stopping=early_stopping,
-        seconds_between=training.save_every_seconds,
-    )
-    interruption = Interruption(state, checkpoints)
-    for path in state.restore(model):
-        console.print(f"{path}: damaged, passed over", highlight=False)
-    if state.step:
-        console.print(f"going on from step {state.step:,}", highlight=False)
-    if state.ended:
-        return state.seconds
-    validations_left = math.ceil(training.steps / training.validate_every) - state.step // training.validate_every
-    before = state.seconds
-    try:
-        with faults.told(model), interruption.watching():
-            # Keras's epoch is here the time from one validation to the next; the data knows its own epochs.
-            model.fit(
-                wait.watch(train_batches.skip(state.step)),
-                initial_epoch=state.epoch,
-                epochs=state.epoch + validations_left,
-                steps_per_epoch=training.validate_every,
-                validation_data=validation_batches,
-                shuffle=False,  # the batches come shuffled
-                callbacks=[*callbacks, state, interruption],
-                verbose=0,
-            )
-    except KeyboardInterrupt:
-        console.print(f"interrupted; {state.place()}", highlight=False)
-        raise
-    finally:
-        progress.stop()
-    return before
 
 
 def evaluate(

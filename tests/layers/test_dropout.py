@@ -1,10 +1,13 @@
 """Dropout sets the right share to zero, everywhere alike, keeps the mean, and does nothing outside training."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tf_transformer.layers.dropout import LEVELS, Dropout
+from tf_transformer.training import make_strategy
 
 SIZE = 400_000
 
@@ -23,6 +26,22 @@ def test_draws_are_independent():
     layer = Dropout(0.5, seed=2)
     first, second = (layer(np.ones(SIZE, "float32"), training=True).numpy() == 0 for _ in range(2))
     for one, other in [(first, second), *((first[: SIZE - lag], first[lag:]) for lag in (1, 2, 3))]:
+        assert np.mean(one & other) == pytest.approx(0.25, abs=0.005)
+
+
+def test_each_device_drops_other_numbers():
+    """Though all have the same seeds; in the next step again."""
+    strategy = make_strategy("mirrored")
+    with strategy.scope():
+        layer = Dropout(0.5, seed=5)
+
+    @tf.function
+    def step():
+        return strategy.run(lambda: layer(tf.ones((SIZE,)), training=True))
+
+    drawn = [part.numpy() == 0 for _ in range(2) for part in strategy.experimental_local_results(step())]
+    assert len(drawn) == 4
+    for one, other in combinations(drawn, 2):
         assert np.mean(one & other) == pytest.approx(0.25, abs=0.005)
 
 

@@ -45,6 +45,11 @@ def _random_words(number: Any, seed: keras.random.SeedGenerator) -> Any:
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
+        drawn = tf.cast(seed.next(), "int32")
+        replica = tf.distribute.get_replica_context()
+        if replica is not None and replica.num_replicas_in_sync > 1:
+            # All devices have the same seeds, and each is to drop other numbers.
+            drawn += tf.stack([replica.replica_id_in_sync_group, 0])
         # Keras would ask for a range, for which each number is divided: twice the time.
-        return tf.random.stateless_uniform((number, 1), tf.cast(seed.next(), "int32"), None, None, "int32")
+        return tf.random.stateless_uniform((number, 1), drawn, None, None, "int32")
     return keras.random.randint((number, 1), -(2**31), 2**31 - 1, dtype="int32", seed=seed)

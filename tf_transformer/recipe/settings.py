@@ -171,7 +171,9 @@ class TrainingSettings(_Settings):
     average_checkpoints: CountOrZero = Field(0, description="last checkpoints that are averaged at the end")
     early_stopping: Count | None = Field(None, description="validations without gain that end training")
     save_every_seconds: NotNegative = Field(60.0, description="seconds from one saved state to the next")
-    distribution: Literal["mirrored", "single"] = Field("mirrored", description="all devices, or one")
+    distribution: Literal["mirrored", "single"] = Field(
+        "mirrored", description="all devices, of several machines where TF_CONFIG names them, or one"
+    )
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from tf_transformer.errors import UserError
+from tf_transformer.training.cluster import read_cluster
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -18,10 +19,12 @@ def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
 
     Args:
         distribution: "mirrored": `tf.distribute.MirroredStrategy` over all GPUs, or over all logical CPU devices where
-            there is no GPU, one device included; "single": TensorFlow's default, one device.
+            there is no GPU, one device included; where `TF_CONFIG` names several workers, over those of all of them,
+            for whom it waits: `tf.distribute.MultiWorkerMirroredStrategy`, to be made before TensorFlow's first work.
+            "single": TensorFlow's default, one device.
 
     Raises:
-        UserError: another distribution.
+        UserError: another distribution; or one of several workers is missing, or `TF_CONFIG` is wrong.
 
     Example:
         >>> from tf_transformer.training import make_strategy
@@ -30,11 +33,17 @@ def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
     """
     import tensorflow as tf
 
-    if distribution == "single":
-        return tf.distribute.get_strategy()
-    if distribution == "mirrored":
-        return _mirrored_strategy()
-    raise UserError(f"distribution must be mirrored or single, got {distribution!r}")
+    if distribution not in ("mirrored", "single"):
+        raise UserError(f"distribution must be mirrored or single, got {distribution!r}")
+    cluster = read_cluster()
+    if cluster:
+        if distribution == "single":
+            raise UserError("distribution is single, and TF_CONFIG names several workers; take mirrored, or unset it")
+        # Not above: with this module come the layers and the loss, which do without TensorFlow on other backends.
+        from tf_transformer.training.multi_worker import multi_worker_strategy
+
+        return multi_worker_strategy(cluster)
+    return tf.distribute.get_strategy() if distribution == "single" else _mirrored_strategy()
 
 
 # Made once a process: the collective operations of a second MirroredStrategy would take the keys of the first one's

@@ -33,9 +33,13 @@ class Interruption(keras.callbacks.Callback):
         self.signal: signal.Signals | None = None
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Within it, SIGINT and SIGTERM are waited for; only the main thread can do so."""
-        main = threading.current_thread() is threading.main_thread()
+    def watching(self, chief: bool = True) -> Iterator[None]:
+        """Within it, SIGINT and SIGTERM are waited for; only the main thread can do so.
+
+        Args:
+            chief: whether this process is the one that saves; of several workers, the others end at once.
+        """
+        main = chief and threading.current_thread() is threading.main_thread()
         # What is ignored stays so: a shell turns Ctrl-C off for what it starts in the background.
         waited_for = (signal.SIGINT, signal.SIGTERM) if main else ()
         signals = [each for each in waited_for if signal.getsignal(each) != signal.SIG_IGN]
@@ -55,7 +59,8 @@ class Interruption(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         # Where the epoch ends, its validation comes next, and no state can be saved between the two.
         if self.signal and not self.model.stop_training:
-            self.state.save()
+            if self.state.saves_within_epochs:
+                self.state.save()
             self._end()
 
     def on_test_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:

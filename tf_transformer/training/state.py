@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import time
@@ -34,7 +35,7 @@ class TrainingState(keras.callbacks.Callback):
         checkpoints: knows the best perplexity so far.
         average: holds the weights in training while the model shows their average, if there is one.
         early_stopping: counts validations without improvement, if that ends the training.
-        seconds_between: how long to train from one state to the next within an epoch.
+        seconds_between: how long to train from one state to the next within an epoch; infinite for none there.
 
     Attributes:
         step: updates made when the state was saved that training goes on from; 0 at the start.
@@ -64,6 +65,10 @@ class TrainingState(keras.callbacks.Callback):
         self._remembered: dict[str, Any] = {}
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._writing: Future | None = None
+
+    @property
+    def saves_within_epochs(self) -> bool:
+        return math.isfinite(self.seconds_between)
 
     def saved(self) -> list[Path]:
         """The states there are, oldest first."""

@@ -1,0 +1,40 @@
+"""The page of scaling has what the script reckons, and the formulas are the ring's."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def scaling():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        import scaling
+
+        return scaling
+    finally:
+        sys.path.pop(0)
+
+
+def test_the_page_has_the_tables(scaling):
+    assert scaling.reckon() in (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+
+
+def test_a_ring_by_hand(scaling):
+    """Four devices: each sends 6 quarters of 8 GB, at 0.8 GB/s, and waits 6 times for a message."""
+    link = scaling.Link("slow", 1e9, 0.5)
+    assert scaling.all_reduce_seconds(8e9, 4, link) == pytest.approx(6 / 4 * 8 / 0.8 + 6 * 0.5)
+    assert scaling.all_reduce_seconds(8e9, 1, link) == 0
+
+
+def test_the_operations_are_those_of_the_weights(scaling):
+    """Six for each weight that a token meets: all but biases, norms and the sums with the embedding's rows."""
+    from tf_transformer.presets import PRESETS
+
+    for name in ("base", "big"):
+        weights = scaling.flops_per_token(name) / 6
+        assert weights == pytest.approx(PRESETS[name].parameters, rel=2e-3)
+        assert weights < PRESETS[name].parameters

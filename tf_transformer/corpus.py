@@ -1,0 +1,85 @@
+"""The pairs of a recipe, and the batches that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from tf_transformer.data.batching import make_batches, padding_share, with_known_length
+from tf_transformer.data.demo import DemoSource
+from tf_transformer.data.filters import count_pairs
+from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
+from tf_transformer.errors import UserError
+from tf_transformer.recipe import DataSettings, Recipe
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tf_transformer.tokenizers import TokenizerPair
+
+Pairs = Iterable[tuple[str, str]]
+
+# Enough of a large corpus to tell how much of its batches is padding.
+PADDING_BATCHES = 1000
+
+
+def open_source(data: DataSettings, split: str) -> Pairs:
+    """Opens the pairs of a split.
+
+    Args:
+        data: the recipe's section.
+        split: "train", "validation" or "test".
+
+    Returns:
+        Pairs of source and target text, to be iterated over as often as one likes.
+
+    Raises:
+        UserError: they can't be read.
+    """
+    where = getattr(data, split)
+    root = Path(data.root or ".")
+    if data.kind == "demo":
+        return DemoSource(where)
+    if data.kind == "files":
+        return TextFiles(root / where[0], root / where[1], data.invalid_utf8, data.damaged)
+    if data.kind == "tsv":
+        return TsvFile(root / where, data.invalid_utf8, data.damaged)
+    return TfdsSource(data.dataset, where, data.source_language, data.target_language, data.root, data.damaged)
+
+
+def recipe_batches(
+    recipe: Recipe,
+    tokenizers: TokenizerPair,
+    train_pairs: Pairs,
+    validation_pairs: Pairs,
+    row_multiple: int,
+    console: Console,
+) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+    """Makes the batches of training and validation, and tells what they hold."""
+    data = recipe.data
+    limits = {"max_length": data.max_length, "max_ratio": data.max_ratio}
+    for name, pairs in ("train", train_pairs), ("validation", validation_pairs):
+        counts = count_pairs(pairs, tokenizers, **limits)
+        if not counts.kept:
+            raise UserError(f"data.{name}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
+        console.print(f"{name}: {counts}", highlight=False)
+        tell_left_out(name, pairs, console)
+    options = {"batch_tokens": data.batch_tokens, "row_multiple": row_multiple, **limits}
+    shuffled = {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
+    share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled), first=PADDING_BATCHES)
+    console.print(f"padding: {share:.1%} of the positions", highlight=False)
+    return (
+        make_batches(train_pairs, tokenizers, **options, **shuffled, repeat=True),
+        with_known_length(make_batches(validation_pairs, tokenizers, **options)),
+    )
+
+
+def tell_left_out(name: str, pairs: Pairs, console: Console) -> None:
+    """Tells what the latest pass left out because the recipe said so."""
+    if getattr(pairs, "skipped", 0):
+        console.print(f"{name}: {pairs.skipped:,} pairs skipped for invalid UTF-8", highlight=False)
+    for lost in getattr(pairs, "lost", ()):
+        console.print(f"{name}: {lost}", highlight=False)

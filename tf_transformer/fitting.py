@@ -1,0 +1,129 @@
+"""The training of a run: what watches it, what it goes on from, and `fit`."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import keras
+from rich.console import Console
+
+from tf_transformer.corpus import Pairs
+from tf_transformer.data.lookup import find_pairs
+from tf_transformer.export.translator import Translator
+from tf_transformer.model import Transformer
+from tf_transformer.recipe import Recipe
+from tf_transformer.run_directory import RunDirectory
+from tf_transformer.tensorboard.training import tensorboard_callbacks
+from tf_transformer.training.callbacks import AveragedWeights, EpochEnds, Pace
+from tf_transformer.training.checkpoints import Checkpoints
+from tf_transformer.training.cluster import is_chief
+from tf_transformer.training.data_wait import DataWait
+from tf_transformer.training.interruption import Interruption
+from tf_transformer.training.multi_worker import check_agreement, chief_first, is_multi_worker, worker_share
+from tf_transformer.training.progress import ProgressBar
+from tf_transformer.training.state import TrainingState
+from tf_transformer.training.step_faults import StepFaults
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tf_transformer.tokenizers import TokenizerPair
+
+
+def fit(
+    model: Transformer,
+    recipe: Recipe,
+    run: RunDirectory,
+    tokenizers: TokenizerPair,
+    batches: tuple[tf.data.Dataset, tf.data.Dataset],
+    pairs: tuple[Pairs, Pairs],
+    console: Console,
+    strategy: tf.distribute.Strategy,
+) -> float:
+    """Trains a run's model, from where its training was broken off.
+
+    Args:
+        model: built and compiled under the strategy.
+        recipe: the experiment.
+        run: its folder; of several workers the chief alone writes there.
+        tokenizers: those that the batches were made with.
+        batches: of training, endless, and of validation.
+        pairs: what they were made of.
+        console: where progress is told.
+        strategy: on which devices.
+
+    Returns:
+        The seconds spent on the training before.
+
+    Raises:
+        UserError: a fault that ends the training.
+        Preempted: SIGTERM came.
+    """
+    chief = is_chief()
+    training = recipe.training
+    (train_batches, validation_batches), (train_pairs, validation_pairs) = batches, pairs
+    checkpoints = Checkpoints(run.checkpoints, keep=training.keep_checkpoints)
+    progress = ProgressBar(training.steps, console)
+    wait = DataWait()
+    faults = StepFaults(train_batches, partial(find_pairs, train_pairs, tokenizers), run.path / "bad_batch.tsv")
+    # The average of the weights comes before all that looks at them.
+    average = [AveragedWeights()] if training.ema else []
+    callbacks = [EpochEnds(training.steps, training.validate_every), *average]
+    if chief:
+        # Greedily: it is to show the model's progress, at little cost.
+        translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
+        shown = max(training.sample_translations, recipe.tensorboard.attention, recipe.tensorboard.bleu)
+        tensorboard = tensorboard_callbacks(recipe, run, translator, list(islice(validation_pairs, shown)))
+        callbacks += [faults, Pace(), wait, *tensorboard, checkpoints, progress]
+    early_stopping = None
+    if training.early_stopping:
+        early_stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping)
+        callbacks.append(early_stopping)
+    # Of several workers, each has figures of its own within an epoch, which the chief can't save.
+    seconds_between = math.inf if is_multi_worker(strategy) else training.save_every_seconds
+    state = TrainingState(
+        run.training_state,
+        checkpoints,
+        *average,
+        early_stopping=early_stopping,
+        seconds_between=seconds_between,
+    )
+    interruption = Interruption(state, checkpoints)
+    if chief:
+        callbacks += [state, interruption]
+    else:
+        callbacks.append(keras.callbacks.LambdaCallback(on_train_begin=state.on_train_begin))
+    # The chief takes away what is damaged; then the others find what it found.
+    for path in chief_first(strategy, lambda: state.restore(model)):
+        console.print(f"{path}: damaged, passed over", highlight=False)
+    check_agreement(strategy, step=state.step)
+    if state.step:
+        console.print(f"going on from step {state.step:,}", highlight=False)
+    if state.ended:
+        return state.seconds
+    rest = train_batches.skip(state.step)
+    validations_left = math.ceil(training.steps / training.validate_every) - state.step // training.validate_every
+    before = state.seconds
+    try:
+        with faults.told(model), interruption.watching(chief):
+            # Keras's epoch is here the time from one validation to the next; the data knows its own epochs.
+            model.fit(
+                worker_share(wait.watch(rest) if chief else rest, strategy),
+                initial_epoch=state.epoch,
+                epochs=state.epoch + validations_left,
+                steps_per_epoch=training.validate_every,
+                validation_data=worker_share(validation_batches, strategy),
+                validation_steps=int(validation_batches.cardinality()),
+                shuffle=False,  # the batches come shuffled
+                callbacks=callbacks,
+                verbose=0,
+            )
+    except KeyboardInterrupt:
+        console.print(f"interrupted; {state.place()}", highlight=False)
+        raise
+    finally:
+        progress.stop()
+    return before

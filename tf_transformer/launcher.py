@@ -1,0 +1,155 @@
+"""Several workers on one machine, each a process of the same command, for trying how they train together."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+
+# Of what a worker other than the chief tells, so much is kept for the case that it fails.
+LINES = 50
+PATIENCE_SECONDS = 5
+
+
+def run_workers(words: Sequence[str], workers: int) -> int:
+    """Runs the command once for each worker, on CPU cores of its own, and waits for all.
+
+    The chief's output is the command's. Where a worker fails, the others are ended; if it isn't the chief, what it told
+    is shown. Ctrl-C goes to the chief, which saves a checkpoint, and the others are ended then.
+
+    Args:
+        words: the command's, after its name.
+        workers: how many.
+
+    Returns:
+        The exit status: 0, or that of the worker that failed first.
+    """
+    processes: list[subprocess.Popen] = []
+    told: list[deque[str]] = []
+    with _ended(processes), _signals_as_exceptions():
+        for config, cores in zip(_configs(workers), _shares(workers), strict=True):
+            with _bound_to(cores):
+                processes.append(_start(words, config, chief=not processes))
+            told.append(deque(maxlen=LINES))
+        for process, lines in zip(processes[1:], told[1:], strict=True):
+            threading.Thread(target=lines.extend, args=[process.stderr], daemon=True).start()
+        try:
+            failed = _wait(processes)
+        except KeyboardInterrupt:
+            processes[0].send_signal(signal.SIGINT)
+            return _status(processes[0].wait())
+        if failed is None:
+            return 0
+        status = processes[failed].returncode
+        if failed and not _told_by_chief(processes[0], status):
+            time.sleep(0.2)  # for its last words
+            end = f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
+            for line in [*told[failed], f"{end}; the others are ended too\n"]:
+                sys.stderr.write(f"worker {failed}: {line}")
+        return _status(status)
+
+
+def _told_by_chief(chief: subprocess.Popen, status: int) -> bool:
+    """Whether the chief soon ends as the other did: a mistake in the data, for one, is found by all of them."""
+    if status < 0:
+        return False
+    try:
+        return chief.wait(PATIENCE_SECONDS) == status
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _configs(workers: int) -> Iterator[str]:
+    """What each worker finds in `TF_CONFIG`."""
+    with ExitStack() as stack:  # all are open at once, so that no two are the same
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(workers)]
+        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for index in range(workers):
+        yield json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+
+
+def _shares(workers: int) -> list[set[int]]:
+    """The cores of each worker; two have the same only where there are fewer cores than workers."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return [set(cores[index::workers] or cores[index % len(cores) :][:1] if cores else []) for index in range(workers)]
+
+
+@contextmanager
+def _bound_to(cores: set[int]) -> Iterator[None]:
+    """Has a process that is started within it run on these cores; TensorFlow takes as many threads."""
+    if not cores:
+        yield
+        return
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
+
+
+def _start(words: Sequence[str], config: str, chief: bool) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", "from tf_transformer.cli import main; main()", *words],
+        # One process uses all GPUs of a machine by itself.
+        env={**os.environ, "TF_CONFIG": config, "CUDA_VISIBLE_DEVICES": "-1"},
+        stdin=subprocess.DEVNULL,
+        stdout=None if chief else subprocess.DEVNULL,
+        stderr=None if chief else subprocess.PIPE,
+        text=True,
+        errors="replace",
+        process_group=0,  # Ctrl-C goes to the launcher alone
+    )
+
+
+def _wait(processes: list[subprocess.Popen]) -> int | None:
+    """Waits until one has failed, and says which, or all have ended well."""
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [index for index, code in enumerate(codes) if code]
+        if failed:
+            # Not one that only noticed that another was gone.
+            return min(failed, key=lambda index: codes[index] == os.EX_TEMPFAIL)
+        if None not in codes:
+            return None
+        time.sleep(0.1)
+
+
+@contextmanager
+def _ended(processes: list[subprocess.Popen]) -> Iterator[None]:
+    """Ends all at its end, whatever has happened."""
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()  # TensorFlow's workers don't heed a gentler signal, and a run's files are never half-written
+            process.wait()
+
+
+@contextmanager
+def _signals_as_exceptions() -> Iterator[None]:
+    """Has the process clean up where it is told to end or its terminal goes."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _status(code: int) -> int:
+    """As a shell has it: a signal's number is added to 128."""
+    return 128 - code if code < 0 else code
