@@ -81,8 +81,8 @@ def worker_share(batches: tf.data.Dataset, strategy: tf.distribute.Strategy) -> 
     """Gives each worker its rows of each batch, for `fit`; without other workers the batches stay as they are.
 
     All workers go through the same text and make the same batches, of which each keeps its rows. So any number of
-    workers takes the same steps. The price is that each worker tokenises everything; it takes some per cent of a core's
-    time. TensorFlow's own sharding would give each worker other sentences in other batches.
+    workers takes the same steps. The price is that each worker tokenises everything. TensorFlow's own sharding would
+    give each worker other sentences in other batches.
 
     Args:
         batches: of the whole job; their numbers of rows must be multiples of the number of devices, see `make_batches`.
