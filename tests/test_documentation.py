@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import tf_transformer
-from tests.eager import eagerly
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = "train", "savedmodels", "serving", "benchmarks"
@@ -26,8 +25,7 @@ def test_examples_of_docstrings(name, monkeypatch):
     monkeypatch.chdir(ROOT)  # some read train/recipes
     module = importlib.import_module(name)
     # An example may use the names of its module without importing them.
-    with eagerly():
-        failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert failed == 0
 
 
