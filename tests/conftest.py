@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,11 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 def pytest_collection_finish(session) -> None:
     """Splits the CPU in two, so that `distribution: mirrored`, the default, has two devices in every test.
 
-    Threads are as the commands that translate have them, which say so in the process of the tests as well.
+    Threads are as the commands that translate have them, which say so in the process of the tests as well. Graphs are
+    run as they were traced: making them faster takes longer than the tests run them. Processes that the tests start do
+    it, and so do tests that ask for the fixture `optimised`.
 
-    Both can only be said before TensorFlow does its first work: no test module may make a tensor when it is imported.
+    This can only be said before TensorFlow does its first work: no test module may make a tensor when it is imported.
     Test modules that need TensorFlow have imported it by now; the others stay fast.
     """
     if "tensorflow" in sys.modules:
@@ -33,6 +36,7 @@ def pytest_collection_finish(session) -> None:
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(cores())
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
         (cpu,) = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
@@ -43,6 +47,16 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("needs the real corpora in ../shared/data, which are not here")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="module")
+def optimised() -> Iterator[None]:
+    """Graphs are made faster before they run, as for users."""
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+    yield
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 @pytest.fixture(scope="session")

@@ -29,18 +29,38 @@ def test_examples_of_docstrings(name, monkeypatch):
     assert failed == 0
 
 
-def test_readme_fit_from_python_runs_as_it_stands(tmp_path):
+@pytest.fixture
+def from_python():
+    """The README's example of training from Python."""
     section = (ROOT / "README.md").read_text(encoding="utf-8").split("## From Python")[1]
     code = re.search(r"```python\n(.*?)```", section, re.S)[1]
     assert len(code.strip().splitlines()) <= 30
+    return code
+
+
+def run_from_python(code, folder):
+    process = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=900)
+    assert process.returncode == 0, process.stderr
+    assert (folder / "savedmodels" / "from_python" / "1" / "saved_model.pb").is_file()
+    return process.stdout
+
+
+def test_readme_fit_from_python_runs_with_smaller_numbers(from_python, tmp_path):
+    for number, smaller in (
+        ("steps_per_epoch=100", "steps_per_epoch=2"),
+        ("tt.Transformer(2, 128, 4, 512, ", "tt.Transformer(1, 16, 2, 32, max_length=64, "),
+    ):
+        assert number in from_python
+        from_python = from_python.replace(number, smaller)
+    run_from_python(from_python, tmp_path)
+
+
+@pytest.mark.slow
+def test_readme_fit_from_python_learns_as_it_stands(from_python, tmp_path):
     # An untrained model's perplexity is about the vocabulary's size, 1,000.
     asking = "\nassert model.evaluate(validation, verbose=0, return_dict=True)['perplexity'] < 200"
-    process = subprocess.run(
-        [sys.executable, "-c", code + asking], cwd=tmp_path, capture_output=True, text=True, timeout=900
-    )
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.splitlines()[-1].strip()  # a translation, whatever one epoch has taught
-    assert (tmp_path / "savedmodels" / "from_python" / "1" / "saved_model.pb").is_file()
+    shown = run_from_python(from_python + asking, tmp_path)
+    assert shown.splitlines()[-1].strip()  # a translation, whatever one epoch has taught
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 
 from tests import reference
+from tests.eager import eagerly
 from tf_transformer import DecodingOptions, Transformer, Translator, train_tokenizers
 from tf_transformer.inspection import inspect
 from tf_transformer.tokenizers.base import END_ID, START_ID
 
 PAIRS = [("the dog sees the cat", "der Hund sieht die Katze"), ("the cat sleeps", "die Katze schläft")]
 SOURCES = ["the dog sleeps", "the cat sees the dog, and the dog sees the cat", "dog"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def eager():
+    """The graph, an export's, has its turn in `tests/cli/test_inspect.py`."""
+    with eagerly():
+        yield
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["joint", "separate"])
@@ -25,8 +33,8 @@ def model(tokenizers):
 
 
 @pytest.fixture(scope="module")
-def inspections(model, tokenizers):
-    options = DecodingOptions(beam_size=1, extra_length=5)
+def inspections(eager, model, tokenizers):
+    options = DecodingOptions(beam_size=1, max_length=7)
     return inspect(Translator(model, tokenizers, options).functions["translate_with_attention"], SOURCES)
 
 

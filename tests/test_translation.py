@@ -9,6 +9,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.eager import eagerly
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
 from tf_transformer.translation import Translation, load_translate, translate_texts
@@ -109,9 +110,9 @@ def alike(some, others):
 
 def test_a_run_and_its_export_translate_alike(tiny_run_directory, translate):
     texts = [PAIRS[0][0], "A man", "", "the " * 100]
-    from_run, from_export = (
-        list(translate_texts(function, texts)) for function in (load_translate(tiny_run_directory.path), translate)
-    )
+    with eagerly():
+        from_run = list(translate_texts(load_translate(tiny_run_directory.path), texts))
+    from_export = list(translate_texts(translate, texts))
     assert from_run[0].text == PAIRS[0][1]
     assert [t.truncated for t in from_run] == [False, False, False, True]
     alike(from_run, from_export)
@@ -121,7 +122,8 @@ def test_a_run_and_its_export_translate_alike(tiny_run_directory, translate):
 
 def by_all(texts, changes, *paths):
     """The translations that several models give with the same options; they must be alike."""
-    first, *others = (list(translate_texts(load_translate(path, changes), texts)) for path in paths)
+    with eagerly():
+        first, *others = (list(translate_texts(load_translate(path, changes), texts)) for path in paths)
     for other in others:
         alike(other, first)
     return first

@@ -1,5 +1,9 @@
 """A run that trains in seconds: a small Transformer that knows 24 sentences by heart."""
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -59,23 +63,35 @@ def settings(data: Path, **replaced) -> list[str]:
     return [f"{key.replace('__', '.')}={value}" for key, value in {**chosen, **replaced}.items()]
 
 
-def tiny_run(folder: Path) -> RunDirectory:
-    """Trains the run in `folder`, unless it is there already."""
+def tiny_run(base: Path) -> RunDirectory:
+    """Trains the run, unless that is done already; `base` is `tmp_path_factory.getbasetemp()`."""
     from tf_transformer.experiment import train
     from tf_transformer.recipe import load_recipe
 
-    path = folder / "runs" / "tiny"
-    if path.exists():
-        return RunDirectory.open(path)
-    data = folder / "data"
-    data.mkdir()
-    write_pairs(data)
-    return train(load_recipe(RECIPE, settings(data)), path)
+    with _one_at_a_time(base, "run") as folder:
+        path = folder / "runs" / "tiny"
+        if path.exists():
+            return RunDirectory.open(path)
+        data = folder / "data"
+        data.mkdir()
+        write_pairs(data)
+        return train(load_recipe(RECIPE, settings(data)), path)
 
 
-def tiny_export(folder: Path) -> Path:
-    """Exports `tiny_run(folder)`, unless that is done already."""
+def tiny_export(base: Path) -> Path:
+    """Exports the run, unless that is done already."""
     from tf_transformer.experiment import export_run
 
-    path = folder / "savedmodels" / "tiny" / "1"
-    return path if path.exists() else export_run(tiny_run(folder), path)
+    run = tiny_run(base)
+    with _one_at_a_time(base, "export") as folder:
+        path = folder / "savedmodels" / "tiny" / "1"
+        return path if path.exists() else export_run(run, path)
+
+
+@contextmanager
+def _one_at_a_time(base: Path, what: str) -> Iterator[Path]:
+    """Gives the folder that all test processes of a session have in common; the second waits for the first."""
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with open(folder / f"{what}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+        yield folder

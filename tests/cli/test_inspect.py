@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cli.command import assert_mistake, contents
+from tests.eager import eagerly
 from tests.tiny_run import PAIRS
 from tf_transformer.tensorboard.events import Index
 
@@ -32,8 +33,9 @@ def test_it_translates_and_writes_all_that_is_asked_for(command, tiny_saved_mode
 
 
 def test_a_run_gives_what_its_export_gives(command, tiny_run_directory, tiny_saved_model, tmp_path):
-    for model in (tiny_run_directory.path, tiny_saved_model):
-        assert command("inspect", model, SENTENCES[0], "--logdir", tmp_path).lines == TRANSLATIONS[:1]
+    with eagerly():
+        for model in (tiny_run_directory.path, tiny_saved_model):
+            assert command("inspect", model, SENTENCES[0], "--logdir", tmp_path).lines == TRANSLATIONS[:1]
     index = Index(tmp_path)
     runs = list(index.refresh())
     assert len(runs) == 2  # side by side

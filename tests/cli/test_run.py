@@ -9,6 +9,7 @@ import pytest
 import sacrebleu
 import yaml
 
+from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -19,7 +20,8 @@ def test_train(command, tmp_path, monkeypatch):
     write_pairs(tmp_path)
     short = {"training__steps": 3, "training__validate_every": 2, "evaluation__extra_length": 0}
     replaced = settings(".", name="short", evaluation__beam_size=1, **short)
-    outcome = command("train", RECIPE, *(word for setting in replaced for word in ("--set", setting)), "--json")
+    with eagerly():
+        outcome = command("train", RECIPE, *(word for setting in replaced for word in ("--set", setting)), "--json")
     assert outcome.status == 0
     run = tmp_path / "runs" / "short"
     assert json.loads(outcome.out) == json.loads((run / "scores.json").read_text(encoding="utf-8"))
@@ -65,7 +67,8 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     (copy / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     before = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
     source, reference = almost_right
-    outcome = command("evaluate", copy, "--source", source, "--reference", reference, "--beam-size", 1)
+    with eagerly():
+        outcome = command("evaluate", copy, "--source", source, "--reference", reference, "--beam-size", 1)
     assert (outcome.status, outcome.err) == (0, "")
     scores = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
     shown = outcome.out.decode()

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import pytest
 import tensorflow as tf
 
+from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS
 from tf_transformer import terminal
 from tf_transformer.decoding.options import DecodingOptions
@@ -177,9 +178,11 @@ def test_the_nbest_of_a_model(command, tiny_saved_model, tiny_run_directory):
     stdin = f"{source}\nOur dog\n".encode()
     plain = command("translate", tiny_saved_model, stdin=stdin).lines
     assert plain[0] == target
-    outcomes = [
-        command("translate", model, "--nbest", 3, stdin=stdin) for model in (tiny_saved_model, tiny_run_directory.path)
-    ]
+    with eagerly():
+        outcomes = [
+            command("translate", model, "--nbest", 3, stdin=stdin)
+            for model in (tiny_saved_model, tiny_run_directory.path)
+        ]
     of_export, of_run = ([line.split("\t") for line in outcome.lines] for outcome in outcomes)
     assert [number for number, *_ in of_export] == ["1"] * 3 + ["2"] * 3
     assert [text for _, _, text in of_export[::3]] == plain

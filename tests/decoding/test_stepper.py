@@ -179,6 +179,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
 def test_steps_in_a_compiled_loop_equal_the_whole(model, shapes):
     """Unless all axes are known beforehand, none is; nor is the position."""

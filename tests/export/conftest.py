@@ -27,6 +27,30 @@ def loaded(tmp_path_factory):
     return tf.saved_model.load(str(tiny_export(tmp_path_factory.getbasetemp())))
 
 
+# What it was exported with, as `translate_with_options` takes it.
+OPTIONS = {
+    "beam_size": 4,
+    "num_hypotheses": 1,
+    "alpha": 0.6,
+    "min_length": 1,
+    "max_length": 0,
+    "temperature": 0.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "seed": 0,
+    "replace_unknown": False,
+}
+
+
+def with_options(loaded, texts, prefix=None, **changes):
+    """What the signature `translate_with_options` gives, as arrays."""
+    signature = loaded.signatures["translate_with_options"]
+    types = signature.structured_input_signature[1]
+    given = {"text": texts, "prefix": [""] * len(texts) if prefix is None else prefix, **OPTIONS, **changes}
+    tensors = {name: tf.constant(value, types[name].dtype) for name, value in given.items()}
+    return {name: value.numpy() for name, value in signature(**tensors).items()}
+
+
 class ByDefinition:
     """A translator's model as float64 NumPy, one sentence at a time, with no cache and no padding."""
 

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_run
+from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export, tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run
@@ -100,14 +100,16 @@ TEXT_OPS = {
 
 
 def random_translator(kind: str, joint: bool, vocab_size: int) -> Translator:
-    """A model with random weights says anything its vocabulary can."""
+    """A model with random weights says anything its vocabulary can; its export can do nothing but translate."""
     tokenizers = train_tokenizers(PAIRS, kind, vocab_size, joint)
     sizes = {"input_vocab_size": tokenizers.source.vocab_size, "target_vocab_size": tokenizers.target.vocab_size}
     model = Transformer(1, 16, 2, 32, max_length=50, share_embeddings="all" if joint else "none", **sizes)
     model.build(((None, None), (None, None)))
     random = np.random.default_rng(7)
     model.set_weights([random.normal(size=weights.shape) for weights in model.get_weights()])
-    return Translator(model, tokenizers, DecodingOptions(extra_length=10))
+    translator = Translator(model, tokenizers, DecodingOptions(extra_length=10))
+    translator.functions = {"translate": translator.functions["translate"]}
+    return translator
 
 
 class Exports(NamedTuple):
@@ -122,12 +124,16 @@ class Exports(NamedTuple):
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports")
-    # The run is gone before its exports are loaded.
-    shutil.copytree(tiny_run(tmp_path_factory.getbasetemp()).path, folder / "run")
+    base = tmp_path_factory.getbasetemp()
+    # The run of one is gone before it is loaded, the other lies elsewhere than it was written.
+    shutil.copytree(tiny_run(base).path, folder / "run")
     run = RunDirectory.open(folder / "run")
     trained = Translator(load_model(run.path), run.load_tokenizers(), DecodingOptions(extra_length=10))
     translators = {TRAINED: trained, HALF: trained}
-    paths = {name: export_run(run, folder / name, half=name == HALF) for name in (TRAINED, HALF)}
+    paths = {
+        TRAINED: shutil.copytree(tiny_export(base), folder / TRAINED / "1"),
+        HALF: export_run(run, folder / HALF, half=True),
+    }
     shutil.rmtree(folder / "run")
     for name, arguments in RANDOM.items():
         translators[name] = random_translator(*arguments)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.eager import eagerly
+from tests.export.conftest import OPTIONS, with_options
 from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export
 
 SOURCES, TARGETS = zip(*PAIRS, strict=True)
@@ -58,31 +60,12 @@ SIGNATURES = {
     "detokenize": ({"ids": ("int32", "b t")}, {"text": ("string", "b")}),
 }
 
-# What it was exported with, as `translate_with_options` takes it.
-OPTIONS = {
-    "beam_size": 4,
-    "num_hypotheses": 1,
-    "alpha": 0.6,
-    "min_length": 1,
-    "max_length": 0,
-    "temperature": 0.0,
-    "top_k": 0,
-    "top_p": 1.0,
-    "seed": 0,
-    "replace_unknown": False,
-}
-
 
 def call(loaded, signature, **inputs):
     """A signature's outputs as arrays."""
     types = SIGNATURES[signature][0]
     tensors = {name: tf.constant(value, types[name][0]) for name, value in inputs.items()}
     return {name: value.numpy() for name, value in loaded.signatures[signature](**tensors).items()}
-
-
-def with_options(loaded, texts, prefix=None, **changes):
-    prefix = [""] * len(texts) if prefix is None else prefix
-    return call(loaded, "translate_with_options", text=texts, prefix=prefix, **{**OPTIONS, **changes})
 
 
 def test_there_are_these_signatures_and_no_other(loaded):
@@ -124,7 +107,8 @@ def test_translating_is_the_same_by_every_name(loaded, translator, tmp_path_fact
     assert exported == {**OPTIONS, "max_length": None, "extra_length": 10}
     assert (extra / "tf_serving_warmup_requests").stat().st_size
 
-    expected = {name: value.numpy() for name, value in translator.translate(TEXTS).items()}
+    with eagerly():
+        expected = {name: value.numpy() for name, value in translator.translate(TEXTS).items()}
     assert [text.decode() for text in expected["translation"][[0, 2, 6]]] == [TARGETS[1], TARGETS[0], TARGETS[23]]
     outputs = [call(loaded, name, text=TEXTS) for name in ("serving_default", "translate", "translate_with_attention")]
     nbest = [call(loaded, "translate_nbest", text=TEXTS), with_options(loaded, TEXTS)]
@@ -158,7 +142,8 @@ def test_options_are_the_translator_s(loaded, translator):
     prefix = ["Der", "", "Ein Mann", "", "", "Unser", ""]
     for sampled in ({}, {"temperature": 1.2, "top_k": 9, "top_p": 0.9, "seed": 5}):
         output = with_options(loaded, TEXTS, prefix, **changes, **sampled)
-        expected = translator.translate(TEXTS, prefix, **changes, **sampled)
+        with eagerly():
+            expected = translator.translate(TEXTS, prefix, **changes, **sampled)
         assert output["translation"].tolist() == expected["translation"].numpy().tolist()
         np.testing.assert_allclose(output["score"], expected["score"], atol=1e-5)
         assert output["translation"][2][0].decode().startswith("Ein Mann")
