@@ -1,4 +1,4 @@
-"""Runs what would be traced as the Python that it is: for a few small steps that takes a tenth of the time.
+"""Runs what would be traced as the Python that it is, which for a few small steps takes less time than tracing.
 
 What is loaded from a SavedModel is a graph in any case, and so is what a dataset maps.
 """
