@@ -4,6 +4,7 @@ import io
 import json
 import math
 import signal
+from contextlib import contextmanager
 
 import keras
 import numpy as np
@@ -319,6 +320,14 @@ def test_where_no_pair_is_left_one_line_says_so(tmp_path):
 # -- interruption, and the seed ----
 
 
+@contextmanager
+def ctrl_c_on():
+    """A shell turns Ctrl-C off for what it starts in the background, and so perhaps for these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory):
     """Trainings with the seeds 1, 1 and 2, on one device, that Ctrl-C ends after the third step."""
@@ -337,7 +346,7 @@ def interrupted(tmp_path_factory):
 
     def train(seed):
         path = tmp_path_factory.mktemp("interrupted") / "run"
-        with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(KeyboardInterrupt):
+        with ctrl_c_on(), pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(KeyboardInterrupt):
             monkeypatch.setattr(fitting, "EpochEnds", ControlC)
             monkeypatch.setattr(experiment, "compile_model", compile_model)
             experiment.train(recipe(seed, distribution="single"), path)

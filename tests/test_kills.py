@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.test_resume import assert_same, ends, folder, is_writing, kill, newest, start, wait_for  # noqa: F401
+from tests.test_resume import assert_same, ends, folder, half_written, kill, newest, start, wait_for  # noqa: F401
 from tf_transformer.run_directory import RunDirectory
 
 pytestmark = pytest.mark.slow
 
-STEPS = {"training__steps": 1600, "training__validate_every": 40, "training__early_stopping": 40}
+STEPS = {"training__steps": 600, "training__validate_every": 40, "training__early_stopping": 40}
 KILLS = 20
 IN_WRITING = 8  # tried, since some may come just too late
 
@@ -35,10 +35,11 @@ def killed(folder):  # noqa: F811
     told = []
     for number in range(KILLS):
         process = start(folder, run, **STEPS)
-        began, reached, in_writing = time.monotonic(), newest(run), number < IN_WRITING
-        if in_writing:
+        began, reached, left = time.monotonic(), newest(run), half_written(run)
+        if number < IN_WRITING:
             after = reached + draw.randrange(1, 8)
-            wait_for(process, lambda after=after: newest(run) >= after and is_writing(run))
+            # What an earlier kill left half written is gone by the time that a newer state lies there.
+            wait_for(process, lambda after=after: newest(run) >= after and half_written(run))
         else:
             # From its start, when nothing is loaded, to some seconds of training.
             time.sleep(draw.uniform(0, 25))
@@ -50,7 +51,7 @@ def killed(folder):  # noqa: F811
                 "seconds": round(time.monotonic() - began, 3),
                 "from_step": reached,
                 "to_step": newest(run),
-                "in_writing": is_writing(run),
+                "in_writing": bool(half_written(run) - left),
             }
         )
         print(json.dumps(told[-1]), flush=True)

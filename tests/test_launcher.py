@@ -106,6 +106,7 @@ def test_a_killed_worker_ends_the_other_soon_and_in_words(killed):
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 def test_the_restarted_job_goes_on_exactly(folder, killed, whole):
     """To the bit."""
     _, told = ends(launch(command(folder, "killed")))

@@ -70,9 +70,9 @@ def kill(process: subprocess.Popen) -> None:
     process.communicate()
 
 
-def is_writing(run: RunDirectory) -> bool:
-    """Whether a state is half written now; or was, when the process that wrote it was killed."""
-    return any(run.training_state.glob(".partial-*"))
+def half_written(run: RunDirectory) -> set[str]:
+    """The states that are being written; or were, when the process that wrote them was killed."""
+    return {path.name for path in run.training_state.glob(".partial-*")}
 
 
 def newest(run: RunDirectory) -> int:
@@ -108,7 +108,7 @@ def killed(folder):
     kill(process)
     reached = newest(run)
     process = start(folder, run)
-    wait_for(process, lambda: newest(run) > reached and is_writing(run))
+    wait_for(process, lambda: newest(run) > reached and half_written(run))
     kill(process)
     return run
 
@@ -169,7 +169,7 @@ def test_killed_stopped_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(
     stopped = newest(killed)
     assert stopped > reached
     assert f"stopped by SIGTERM; the same command goes on from step {stopped}" in told
-    assert not is_writing(killed)
+    assert not half_written(killed)
 
     state = killed.training_state / f"step-{stopped:08d}"
     flip_a_bit(next(state.glob("*.data-*")), 0.5)

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from tests.cli.command import contents
+from tests.test_experiment import ctrl_c_on
 from tests.test_resume import flip_a_bit
 from tests.tiny_run import PAIRS
 from tests.training.test_step_faults import eager, on  # noqa: F401
@@ -32,7 +33,7 @@ def stopped_once(eager, tmp_path_factory):  # noqa: F811
     """A recipe, and the folder of a run by it that was stopped."""
     folder = tmp_path_factory.mktemp("stopped")
     loaded = on(folder, PAIRS, 64, steps=6, validate_every=3, save_every_seconds=60)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with ctrl_c_on(), pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(fitting, "EpochEnds", ControlC)
         experiment.train(loaded, folder / "run")
     return loaded, folder / "run"

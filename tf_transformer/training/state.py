@@ -108,8 +108,8 @@ class TrainingState(keras.callbacks.Callback):
             # One that begins from another run's state may have left that one's best behind.
             self.checkpoints.best = self._remembered["best"] if self.checkpoints.has_best() else float("inf")
             break
-        for later in damaged:
-            shutil.rmtree(later)
+        for left in (*damaged, *self.directory.glob(".partial-*")):
+            shutil.rmtree(left)
         self.checkpoints.forget_after(self.step)
         return damaged
 
