@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
 
+from tf_transformer.launcher import worker_configs
 from tf_transformer.presets import PAPER_VOCAB_SIZE, PRESETS
 
 DEVICES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
@@ -128,14 +127,10 @@ def measure(counts: list[int], steps: int) -> None:
     print("| --- | --- | --- | --- | --- |")
     first: dict[str, float] = {}
     for count in counts:
-        with ExitStack() as stack:
-            sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-            addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
         processes = []
-        for index in range(count):
+        for index, config in enumerate(worker_configs(count)):
             os.sched_setaffinity(0, {cores[index % len(cores)]})
-            config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            environment = {**os.environ, "TF_CONFIG": json.dumps(config), "TF_CPP_MIN_LOG_LEVEL": "3"}
+            environment = {**os.environ, "TF_CONFIG": config, "TF_CPP_MIN_LOG_LEVEL": "3"}
             command = [sys.executable, __file__, "--worker", str(steps)]
             processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
         os.sched_setaffinity(0, cores)

@@ -75,6 +75,15 @@ def optimised() -> Iterator[None]:
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
+@pytest.fixture(scope="module")
+def eager() -> Iterator[None]:
+    """Nothing is traced: a few steps take less time than to trace one."""
+    from tests.eager import eagerly
+
+    with eagerly():
+        yield
+
+
 @pytest.fixture(scope="session")
 def tiny_run_directory(tmp_path_factory) -> RunDirectory:
     """A run that knows `tests.tiny_run.PAIRS` by heart. Nothing may be changed in it."""

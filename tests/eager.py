@@ -3,7 +3,6 @@
 What is loaded from a SavedModel is a graph in any case, and so is what a dataset maps.
 """
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,8 +14,6 @@ def eagerly() -> Iterator[None]:
     """No `tf.function` is traced meanwhile, those of `fit` and of a `Translator` included."""
     tf.config.run_functions_eagerly(True)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Even though the `tf.config.experimental_run_functions_eagerly`")
-            yield
+        yield
     finally:
         tf.config.run_functions_eagerly(False)

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from tests.tiny_run import PAIRS
-from tests.training.test_step_faults import eager, on  # noqa: F401
+from tests.training.test_step_faults import on
 from tf_transformer import experiment, fitting
 from tf_transformer.errors import UserError
 from tf_transformer.run_directory import RunDirectory

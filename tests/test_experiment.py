@@ -33,6 +33,7 @@ from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.training import EpochEnds
+from tf_transformer.training.callbacks import steps_taken
 from tf_transformer.translation import load_translate, translate_texts
 
 STEPS = 6
@@ -321,10 +322,22 @@ def test_where_no_pair_is_left_one_line_says_so(tmp_path):
 
 
 @contextmanager
-def ctrl_c_on():
-    """A shell turns Ctrl-C off for what it starts in the background, and so perhaps for these tests."""
+def ctrl_c_after(step):
+    """Within it, Ctrl-C ends a training after a step.
+
+    A shell turns it off for what it starts in the background, and so perhaps for these tests.
+    """
+
+    class ControlC(EpochEnds):
+        def on_train_batch_end(self, batch, logs=None):
+            super().on_train_batch_end(batch, logs)
+            if steps_taken(self.model) == step:
+                signal.raise_signal(signal.SIGINT)
+
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(fitting, "EpochEnds", ControlC)
+        yield
     signal.signal(signal.SIGINT, before)
 
 
@@ -332,23 +345,9 @@ def ctrl_c_on():
 def interrupted(tmp_path_factory):
     """Trainings with the seeds 1, 1 and 2, on one device, that Ctrl-C ends after the third step."""
 
-    compile_as_ever = experiment.compile_model
-
-    class ControlC(EpochEnds):
-        def on_train_batch_end(self, batch, logs=None):
-            super().on_train_batch_end(batch, logs)
-            if batch == 2:
-                signal.raise_signal(signal.SIGINT)
-
-    def compile_model(model, recipe):
-        compile_as_ever(model, recipe)
-        model.run_eagerly = True  # takes less time here than tracing
-
     def train(seed):
         path = tmp_path_factory.mktemp("interrupted") / "run"
-        with ctrl_c_on(), pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(KeyboardInterrupt):
-            monkeypatch.setattr(fitting, "EpochEnds", ControlC)
-            monkeypatch.setattr(experiment, "compile_model", compile_model)
+        with ctrl_c_after(3), eagerly():
             experiment.train(recipe(seed, distribution="single"), path)
         return RunDirectory.open(path)
 

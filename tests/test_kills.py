@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.test_resume import assert_same, ends, folder, half_written, kill, newest, start, wait_for  # noqa: F401
+from tests import test_resume
+from tests.test_resume import assert_same, ends, half_written, kill, newest, start, wait_for
 from tf_transformer.run_directory import RunDirectory
 
 pytestmark = pytest.mark.slow
+
+folder = test_resume.folder  # the fixture
 
 STEPS = {"training__steps": 600, "training__validate_every": 40, "training__early_stopping": 40}
 KILLS = 20
@@ -20,14 +23,14 @@ IN_WRITING = 8  # tried, since some may come just too late
 
 
 @pytest.fixture(scope="module")
-def undisturbed(folder):  # noqa: F811
+def undisturbed(folder):
     run = RunDirectory(folder / "undisturbed")
     ends(start(folder, run, training__save_every_seconds=60, **STEPS))
     return run
 
 
 @pytest.fixture(scope="module")
-def killed(folder):  # noqa: F811
+def killed(folder):
     """A run that was killed so often, with what is told of each kill; its last part has not been trained yet."""
     run = RunDirectory(folder / "killed often")
     seed = random.SystemRandom().randrange(2**32)
@@ -58,7 +61,7 @@ def killed(folder):  # noqa: F811
     return run, told
 
 
-def test_killed_twenty_times_it_ends_as_if_nothing_had_been(folder, undisturbed, killed, tmp_path):  # noqa: F811
+def test_killed_twenty_times_it_ends_as_if_nothing_had_been(folder, undisturbed, killed, tmp_path):
     run, told = killed
     assert sum(kill["in_writing"] for kill in told) >= 5, told
     assert newest(run) < STEPS["training__steps"]

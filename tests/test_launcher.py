@@ -13,6 +13,7 @@ from tests.cli.command import COMMAND, contents
 from tests.test_resume import assert_same
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tests.training import workers
+from tf_transformer.launcher import worker_configs
 from tf_transformer.run_directory import RunDirectory
 
 # All that a training remembers beside weights and optimizer; see test_resume.py.
@@ -123,7 +124,7 @@ def test_a_mistake_is_told_once(folder):
 
 
 def test_workers_do_not_go_with_one_device_or_with_others(folder):
-    environment = {**os.environ, "TF_CONFIG": workers.configs(2)[0]}
+    environment = {**os.environ, "TF_CONFIG": worker_configs(2)[0]}
     words = command(folder, "mistake", training__distribution="single")
     for told, process in (
         ("training.distribution is single", launch(words)),
@@ -139,7 +140,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_no_process(folder):
     wait_for_state(folder, "interrupted", 8, [process])
     process.send_signal(signal.SIGINT)
     _, told = ends(process, status=130)
-    assert "interrupted; saved" in told and "Traceback" not in told
+    assert "interrupted; the same command goes on from step" in told and "Traceback" not in told
     _assert_gone(folder / "interrupted")
 
 

@@ -1,40 +1,28 @@
 """A new run that begins from the state of another."""
 
 import shutil
-import signal
 
 import pytest
 
 from tests.cli.command import contents
-from tests.test_experiment import ctrl_c_on
+from tests.test_experiment import ctrl_c_after
 from tests.test_resume import flip_a_bit
 from tests.tiny_run import PAIRS
-from tests.training.test_step_faults import eager, on  # noqa: F401
-from tf_transformer import experiment, fitting
+from tests.training.test_step_faults import on
+from tf_transformer import experiment
 from tf_transformer.errors import UserError
 from tf_transformer.resuming import find_state
 from tf_transformer.run_directory import RunDirectory
-from tf_transformer.training import EpochEnds
 
-STOPPED = 5
-
-
-class ControlC(EpochEnds):
-    """Somebody presses it in a step in the middle of an epoch."""
-
-    def on_train_batch_end(self, batch, logs=None):
-        super().on_train_batch_end(batch, logs)
-        if int(self.model.optimizer.iterations) == STOPPED:
-            signal.raise_signal(signal.SIGINT)
+STOPPED = 5  # in the middle of an epoch
 
 
 @pytest.fixture(scope="module")
-def stopped_once(eager, tmp_path_factory):  # noqa: F811
+def stopped_once(eager, tmp_path_factory):
     """A recipe, and the folder of a run by it that was stopped."""
     folder = tmp_path_factory.mktemp("stopped")
     loaded = on(folder, PAIRS, 64, steps=6, validate_every=3, save_every_seconds=60)
-    with ctrl_c_on(), pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(fitting, "EpochEnds", ControlC)
+    with ctrl_c_after(STOPPED):
         experiment.train(loaded, folder / "run")
     return loaded, folder / "run"
 

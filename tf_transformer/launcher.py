@@ -36,7 +36,7 @@ def run_workers(words: Sequence[str], workers: int) -> int:
     processes: list[subprocess.Popen] = []
     told: list[deque[str]] = []
     with _ended(processes), _signals_as_exceptions():
-        for config, cores in zip(_configs(workers), _shares(workers), strict=True):
+        for config, cores in zip(worker_configs(workers), _shares(workers), strict=True):
             with _bound_to(cores):
                 processes.append(_start(words, config, chief=not processes))
             told.append(deque(maxlen=LINES))
@@ -68,13 +68,13 @@ def _told_by_chief(chief: subprocess.Popen, status: int) -> bool:
         return False
 
 
-def _configs(workers: int) -> Iterator[str]:
-    """What each worker finds in `TF_CONFIG`."""
+def worker_configs(workers: int) -> list[str]:
+    """What each of several workers on this machine finds in `TF_CONFIG`; the ports are free."""
     with ExitStack() as stack:  # all are open at once, so that no two are the same
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(workers)]
         addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for index in range(workers):
-        yield json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+    tasks = [{"type": "worker", "index": index} for index in range(workers)]
+    return [json.dumps({"cluster": {"worker": addresses}, "task": task}) for task in tasks]
 
 
 def _shares(workers: int) -> list[set[int]]:

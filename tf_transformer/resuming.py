@@ -9,7 +9,7 @@ from pathlib import Path
 from tf_transformer.errors import UserError
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.run_directory import RunDirectory
-from tf_transformer.training.state import is_whole, saved_states, state_step
+from tf_transformer.training.state import is_whole, saved_states
 
 # What makes the variables and the ids that a state holds.
 SHAPES = ("model.", "tokenizer.")
@@ -62,7 +62,7 @@ def copy_state(state: Path, run: RunDirectory) -> None:
     """Gives a new run the state, and of its run's checkpoints those that had been saved by then."""
     shutil.copytree(state, run.training_state / state.name)
     for checkpoint in run_of(state).step_checkpoints():
-        if int(checkpoint.stem.removeprefix("step-")) <= state_step(state):
+        if checkpoint.stem <= state.name:  # both are called by their step
             shutil.copy2(checkpoint, run.checkpoints)
 
 

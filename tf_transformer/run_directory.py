@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+BEST, INTERRUPTED = "best.keras", "interrupted.keras"
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
 
 
@@ -43,8 +44,8 @@ class RunDirectory:
         self.tokenizer = self.path / "tokenizer"
         self.checkpoints = self.path / "checkpoints"
         self.average = self.checkpoints / "average.keras"
-        self.best = self.checkpoints / "best.keras"
-        self.interrupted = self.checkpoints / "interrupted.keras"
+        self.best = self.checkpoints / BEST
+        self.interrupted = self.checkpoints / INTERRUPTED
         self.training_state = self.path / "training_state"
         self.logs = self.path / "logs"
         self.scores = self.path / "scores.json"
@@ -128,6 +129,10 @@ class RunDirectory:
         """The checkpoints of single steps that are kept, oldest first."""
         return sorted(self.checkpoints.glob("step-*.keras"))
 
+    def by_preference(self) -> list[Path]:
+        """The files that the run's model may be in, the one to take first; not all of them need be there."""
+        return [self.average, self.best, *reversed(self.step_checkpoints()), self.interrupted]
+
     def best_checkpoint(self) -> Path:
         """The run's model: the average where `tf-transformer average` made one, else the checkpoint with the lowest
         validation perplexity, else the newest, else that of an interruption.
@@ -135,7 +140,7 @@ class RunDirectory:
         Raises:
             UserError: there is no checkpoint yet.
         """
-        for file in (self.average, self.best, *reversed(self.step_checkpoints()), self.interrupted):
+        for file in self.by_preference():
             if file.is_file():
                 return file
         raise UserError(f"{self.checkpoints}: no checkpoint yet; train for longer than training.validate_every")
@@ -219,7 +224,7 @@ def _instead_of(file: Path) -> str:
     run = RunDirectory(file.parent.parent)
     if file.parent != run.checkpoints:
         return "use another checkpoint"
-    for other in (run.average, run.checkpoints / "best.keras", *reversed(run.step_checkpoints())):
+    for other in run.by_preference():
         if other != file and zipfile.is_zipfile(other):
             try:
                 _check_archive(other)

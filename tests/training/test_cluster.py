@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tf_transformer.errors import UserError
+from tf_transformer.launcher import worker_configs
 from tf_transformer.training.cluster import Cluster, is_chief, read_cluster, wait_for_workers
 
 
@@ -73,11 +74,7 @@ def test_mistakes_are_told_in_one_line(told, wrong, message):
 
 
 def addresses(number):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    names = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return tuple(names)
+    return tuple(json.loads(worker_configs(number)[0])["cluster"]["worker"])
 
 
 def test_all_wait_for_the_last(told):

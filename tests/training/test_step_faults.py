@@ -15,20 +15,6 @@ from tf_transformer.training.state import TrainingState
 QUICK = {"warmup_steps": 1, "distribution": "single", "save_every_seconds": 0, "sample_translations": 0}
 
 
-@pytest.fixture(scope="module")
-def eager():
-    """A few steps take less time than to trace one."""
-    compile_as_ever = experiment.compile_model
-
-    def compile_model(model, recipe):
-        compile_as_ever(model, recipe)
-        model.run_eagerly = True
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment, "compile_model", compile_model)
-        yield
-
-
 def on(folder, pairs, batch_tokens, max_length=64, **training):
     """A recipe that trains on the pairs."""
     write_pairs(folder, pairs)

@@ -1,19 +1,9 @@
 """Starts workers by hand, as people do: a process each, told of the others by `TF_CONFIG`."""
 
-import json
 import os
-import socket
 import subprocess
-from contextlib import ExitStack
 
-
-def configs(workers: int) -> list[str]:
-    """What each finds in `TF_CONFIG`; the ports are free."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(workers)]
-        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    tasks = [{"type": "worker", "index": index} for index in range(workers)]
-    return [json.dumps({"cluster": {"worker": addresses}, "task": task}) for task in tasks]
+from tf_transformer.launcher import worker_configs
 
 
 def start(commands: list[list]) -> list[subprocess.Popen]:
@@ -27,7 +17,7 @@ def start(commands: list[list]) -> list[subprocess.Popen]:
             stderr=subprocess.PIPE,
             text=True,
         )
-        for command, config in zip(commands, configs(len(commands)), strict=True)
+        for command, config in zip(commands, worker_configs(len(commands)), strict=True)
     ]
 
 

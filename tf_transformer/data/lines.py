@@ -109,10 +109,7 @@ class LineFile:
 
     def _check_is_the_same(self, file: BinaryIO, number: int) -> None:
         if _look(file) != self._first_look:
-            raise UserError(
-                f"{self.path} has changed since reading began (line {number:,} was reached): put the first one back "
-                "and give the command again, or train anew in another folder"
-            )
+            raise not_the_same(self.path, "has changed since reading began", f"line {number:,}")
 
 
 def _open(path: Path) -> BinaryIO:
@@ -129,6 +126,14 @@ def _open(path: Path) -> BinaryIO:
         return gzip.open(path)
     except OSError as error:
         raise UserError(f"cannot read {path} ({error.strerror}): check its permissions") from error
+
+
+def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:
+    """The error of a file that is no longer what reading began with."""
+    return UserError(
+        f"{file} {what} ({place} was reached): put the first one back and give the command again, or train anew in "
+        "another folder"
+    )
 
 
 def _look(file: BinaryIO) -> tuple[int, int]:

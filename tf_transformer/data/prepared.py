@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from tf_transformer.data.lines import one_line
+from tf_transformer.data.lines import not_the_same, one_line
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -17,20 +17,7 @@ logger = logging.getLogger(__name__)
 class PreparedPairs:
     """One split of a dataset, as pairs; downloaded and prepared where that has not been done.
 
-    Args:
-        name: The dataset, with its configuration.
-        split: The split, or a part of one.
-        source_language: The feature that holds the source text.
-        target_language: The feature that holds the target text.
-        data_dir: Where datasets are stored; None for their own choice.
-        damaged: What a file with a damaged record does: "error" raises, "skip" leaves out the rest of that file.
-
-    Attributes:
-        lost: What was left out of damaged files, in a line for each.
-
-    Raises:
-        UserError: Where the dataset, the split or a language does not exist, or the data cannot be fetched. While
-            iterating, where a record is damaged, or a file has changed since it was first seen.
+    Arguments, attributes and errors are those of `TfdsSource`, which is made of it.
     """
 
     _BATCH = 1000  # examples turned into Python objects at a time: one by one is many times slower
@@ -144,10 +131,7 @@ class PreparedPairs:
         for file, first, now in zip(self._files, self._first_look, self._look(), strict=True):
             if now != first:
                 what = "is gone" if now is None else "has changed since reading began"
-                raise UserError(
-                    f"{file} {what} (pair {number:,} was reached): put the first one back and give the command again, "
-                    "or train anew in another folder"
-                )
+                raise not_the_same(file, what, f"pair {number:,}")
 
 
 def _stored(builder: Any, split: str) -> tuple[list[str], int | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,8 @@ from typing import Any
 import keras
 
 from tf_transformer.errors import UserError, reason
+from tf_transformer.run_directory import BEST, INTERRUPTED
 from tf_transformer.training.callbacks import steps_taken
-
-BEST, INTERRUPTED = "best.keras", "interrupted.keras"
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -35,15 +34,11 @@ class Checkpoints(keras.callbacks.Callback):
         self.best = float("inf")
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        path = self._save(_name(steps_taken(self.model)))
+        path = self._write(_name(steps_taken(self.model)), self.model.save)
         perplexity = (logs or {}).get("val_perplexity")
         if perplexity is not None and perplexity < self.best:
             self.best = perplexity
-            partial = self.directory / f".partial-{BEST}"
-            with _told(self.directory / BEST):
-                shutil.copyfile(path, partial)
-                sync(partial)
-                partial.replace(self.directory / BEST)
+            self._write(BEST, lambda partial: shutil.copyfile(path, partial))
         for old in self._saved()[: -self.keep]:
             old.unlink()
 
@@ -53,13 +48,13 @@ class Checkpoints(keras.callbacks.Callback):
 
     def save_interrupted(self) -> Path:
         """Saves the model in the middle of an epoch, for whoever wants to look at it; `forget_after` removes it."""
-        return self._save(INTERRUPTED)
+        return self._write(INTERRUPTED, self.model.save)
 
-    def _save(self, name: str) -> Path:
+    def _write(self, name: str, write: Callable[[Path], Any]) -> Path:
         path = self.directory / name
         partial = self.directory / f".partial-{name}"
         with _told(path):
-            self.model.save(partial)
+            write(partial)
             sync(partial)
             partial.replace(path)
             sync(self.directory)

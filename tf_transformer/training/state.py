@@ -18,6 +18,7 @@ import numpy as np
 from tf_transformer.errors import UserError, reason
 from tf_transformer.training.callbacks import AveragedWeights, steps_taken
 from tf_transformer.training.checkpoints import Checkpoints, sync
+from tf_transformer.training.step_faults import ADVICE
 
 # Two, so that a damaged one costs no more than the time since the one before.
 KEPT = 2
@@ -28,7 +29,8 @@ class TrainingState(keras.callbacks.Callback):
 
     A state is weights, optimizer and random seeds, in a TensorFlow checkpoint, which has checksums, together with what
     the callbacks and the metrics remember. The place in the data is the step: batches come in an order that the seed
-    decides. It is written beside, synced and renamed, so that none is ever half there.
+    decides. It is written beside, synced and renamed, so that none is ever half there; from a copy, by a thread of its
+    own, so that training goes on meanwhile.
 
     Args:
         directory: where the states lie.
@@ -248,7 +250,4 @@ def _check_finite(model: keras.Model, copies: list[Any], step: int) -> None:
     """Keeps what no training could go on from out of the saved states."""
     for variable, copy in zip(_variables(model), copies, strict=True):
         if copy.dtype.is_floating and not np.isfinite(copy.numpy()).all():
-            raise UserError(
-                f"step {step:,}: {variable.path} is not finite any more; the states and checkpoints before it stay; "
-                "lower the learning rate, raise training.warmup_steps or set training.clip_norm"
-            )
+            raise UserError(f"step {step:,}: {variable.path} is not finite any more; {ADVICE}")
