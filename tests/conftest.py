@@ -38,6 +38,7 @@ def pytest_collection_finish(session) -> None:
     This can only be said before TensorFlow does its first work: no test module may make a tensor when it is imported.
     Test modules that need TensorFlow have imported it by now; the others stay fast.
     """
+    gc.freeze()  # what is loaded by now stays: collections need not look at it
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 

@@ -30,6 +30,7 @@ from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.cluster import is_chief
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.loss import SmoothedCrossEntropy
+from tf_transformer.training.loss_scaling import LossScaling
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
 from tf_transformer.training.multi_worker import check_agreement, telling_lost_workers, wait_for_all
 from tf_transformer.training.optimizer import make_optimizer
@@ -54,9 +55,10 @@ def compile_model(model: Transformer, recipe: Recipe) -> None:
     That is Adam with the paper's learning-rate schedule, and smoothed cross-entropy.
     """
     training = recipe.training
+    optimizer = make_optimizer(training, model.d_model)
     model.gradient_accumulation = training.gradient_accumulation
     model.compile(
-        optimizer=make_optimizer(training, model.d_model),
+        optimizer=LossScaling(optimizer) if training.precision == "mixed_float16" else optimizer,
         loss=SmoothedCrossEntropy(training.label_smoothing, training.r_drop),
         metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
         steps_per_execution=training.steps_per_execution,

@@ -21,6 +21,7 @@ from tf_transformer import (
 )
 from tf_transformer.decoding import Stepper, greedy_search
 from tf_transformer.training import TokenCount
+from tf_transformer.training.loss_scaling import LossScaling
 from tf_transformer.training.projected_loss import projected_cross_entropy
 
 SIZES = {"num_layers": 1, "d_model": 16, "num_heads": 4, "dff": 24, "dropout_rate": 0.0, "max_length": 12}
@@ -124,6 +125,16 @@ def value_and_gradients(loss, copies):
         yield name, old - new
 
 
+def steps_with_one_left_out():
+    """Three steps, of which the first has gradients of 2**128, beyond float32; all, and those with an update."""
+    model = Head(lambda states, embeddings, labels: 2 * (ops.sum(states) + ops.sum(embeddings)), *np.ones((2, 3, 2)))
+    optimizer = LossScaling(keras.optimizers.SGD(1.0), initial_scale=2.0**127)
+    model.compile(optimizer, **MODE)
+    labels = np.ones(2, "int32")
+    model.fit(labels, labels, epochs=3, batch_size=2, verbose=0)
+    return [int(ops.convert_to_numpy(count)) for count in (optimizer.steps, optimizer.iterations)]
+
+
 def refusal(arguments):
     model = compiled(transformer(**arguments), SmoothedCrossEntropy(), keras.optimizers.SGD(0.5))
     model.gradient_accumulation = 2
@@ -158,6 +169,7 @@ def outcome():
         for name, value in figures:
             yield f"{run}/{name}", value
     yield "translations", translations()
+    yield "steps", steps_with_one_left_out()
     yield "refusal", refusal(ARGUMENTS["all"])
     rates = {"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "activation_dropout_rate": 0.1}
     model = transformer(**ARGUMENTS["all"], **rates, dtype="mixed_bfloat16")

@@ -123,6 +123,10 @@ def test_with_dropout_and_r_drop_in_mixed_bfloat16_it_learns(each):
     assert losses[-1] < 0.5 * losses[0]
 
 
+def test_a_step_whose_update_loss_scaling_leaves_out_is_counted(each):
+    np.testing.assert_array_equal(each["steps"], [3, 2])
+
+
 def test_a_model_saved_there_is_the_same_under_tensorflow(other):
     """And so can be exported."""
     logits = load_model(other["saved"])((SOURCE, TARGET))

@@ -39,6 +39,8 @@ if __name__ == "__main__":
         # Commands that translate say so, which they can't once TensorFlow has begun to work.
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(cores())
+        # As in the tests' own processes: these graphs are soon run.
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
         commands = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         outcomes = Path(sys.argv[2])
         outcomes.write_text(json.dumps([run(words) for words in commands]), encoding="utf-8")

@@ -67,7 +67,8 @@ def outcomes(korean) -> dict[str, dict]:
     data = korean / "말뭉치 하나"
     source = data / "영어 글.en"
     both = "[영어 글.en, pairs.de]"
-    small = {"training__steps": 2, "training__validate_every": 2, "tokenizer__vocab_size": 330, "model__d_model": 16}
+    sizes = {"tokenizer__vocab_size": 330, "model__d_model": 16, "evaluation__beam_size": 1}
+    small = {"training__steps": 2, "training__validate_every": 2, **sizes}
     chosen = settings(data, **{f"data__{split}": both for split in ("train", "validation", "test")}, **small)
     run, export = korean / "첫 실행", korean / "내보낸 것"
     commands = {

@@ -13,6 +13,8 @@ from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import Transformer, experiment, load_model, make_batches, train_tokenizers
 from tf_transformer.recipe import Recipe, load_recipe
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 # The paper's recipes work on a batch in 8 parts, here on two devices: 16 rows of 32 tokens at the least.
 SIZES = {
     "data.max_length": 32,
@@ -33,18 +35,6 @@ VOCAB_SIZES = {"bpe": 400, "wordpiece": 80}
 # The others differ from one of these, or from one that a whole run below has, in a number only.
 OFTEN = {"wmt14_en_fr_big", "tatoeba_en_de", "table3/a_h1", "table3/b_dk16", "table3/c_n2", "table3/d_dropout0"}
 OFTEN |= {"table3/d_smoothing0", "table3/e_learned_positions"}
-
-
-@pytest.fixture(autouse=True)
-def eager(monkeypatch):
-    """Two steps take less time here than tracing one."""
-    compile_as_ever = experiment.compile_model
-
-    def compile_model(model, recipe):
-        compile_as_ever(model, recipe)
-        model.run_eagerly = True
-
-    monkeypatch.setattr(experiment, "compile_model", compile_model)
 
 
 def shrunk(path, **replaced) -> Recipe:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tests.training import worker, workers
 from tf_transformer import UserError, experiment
+from tf_transformer.launcher import worker_configs
 from tf_transformer.training import make_strategy
 from tf_transformer.training.multi_worker import MultiWorkerStrategy, telling_lost_workers, worker_share
 
@@ -131,7 +132,7 @@ def test_without_other_workers_the_batches_stay_as_they_are():
 
 def test_a_process_in_which_tensorflow_works_already_is_told(monkeypatch):
     """And a strategy of one device, where there are others, is refused."""
-    monkeypatch.setenv("TF_CONFIG", workers.configs(2)[0])
+    monkeypatch.setenv("TF_CONFIG", worker_configs(2)[0])
     with pytest.raises(UserError, match="distribution is single, and TF_CONFIG names several workers"):
         make_strategy("single")
     from tf_transformer.training import multi_worker
@@ -143,7 +144,7 @@ def test_a_process_in_which_tensorflow_works_already_is_told(monkeypatch):
 
 
 def test_other_errors_of_tensorflow_stay_what_they_are(monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", workers.configs(2)[0])
+    monkeypatch.setenv("TF_CONFIG", worker_configs(2)[0])
     with pytest.raises(tf.errors.InvalidArgumentError), telling_lost_workers():
         raise tf.errors.InvalidArgumentError(None, None, "shapes differ")
     monkeypatch.delenv("TF_CONFIG")

@@ -13,10 +13,14 @@ from typing import Any
 
 import keras
 
+from tf_transformer.training.loss_scaling import LossScaling
+
 
 def steps_taken(model: keras.Model) -> int:
-    """How many updates the model's optimizer has made."""
-    return int(keras.ops.convert_to_numpy(model.optimizer.iterations))
+    """How many steps the model has been trained for, each with a batch of its own."""
+    optimizer = model.optimizer
+    steps = optimizer.steps if isinstance(optimizer, LossScaling) else optimizer.iterations
+    return int(keras.ops.convert_to_numpy(steps))
 
 
 class Pace(keras.callbacks.Callback):
