@@ -1,6 +1,7 @@
 """A new run that begins from the state of another."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,25 @@ def test_another_run_begins_from_it_and_leaves_it_alone(stopped, tmp_path):
     for name in "step-00000003.keras", "step-00000006.keras":
         ours, theirs = (experiment.load_model(each.checkpoints / name).get_weights() for each in (other, same))
         assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))
+
+
+def test_another_corpus_is_told(stopped):
+    loaded, run = stopped
+    source = Path(loaded.data.root) / "pairs.en"
+    first = source.read_bytes()
+    before = contents(run.path)
+    for changed in (first.replace(b"man", b"mam", 1), b"".join(reversed(first.splitlines(keepends=True)))):
+        assert len(changed) == len(first) and changed != first
+        source.write_bytes(changed)
+        with pytest.raises(UserError, match=r"had other pairs in data\.train \(24 pairs, CRC-32 .*; now 24 pairs, CRC"):
+            experiment.train(loaded, run.path)
+    source.write_bytes(first)
+    written = run.training_state / "corpus.json"
+    flip_a_bit(written, 0)
+    with pytest.raises(UserError, match=r"corpus\.json: damaged; remove it"):
+        experiment.train(loaded, run.path)
+    flip_a_bit(written, 0)
+    assert contents(run.path) == before
 
 
 def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_path):

@@ -13,7 +13,7 @@ import keras
 from rich.console import Console
 
 from tf_transformer.averaging import average_checkpoints
-from tf_transformer.corpus import Pairs, open_source, recipe_batches, tell_left_out
+from tf_transformer.corpus import Pairs, fingerprint, open_source, recipe_batches, tell_left_out
 from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.failures import original_errors
 from tf_transformer.errors import UserError
@@ -24,7 +24,7 @@ from tf_transformer.export.translator import Translator
 from tf_transformer.fitting import fit
 from tf_transformer.model import Transformer
 from tf_transformer.recipe import Recipe, load_recipe, save_recipe
-from tf_transformer.resuming import check_same, copy_state, find_state, run_of
+from tf_transformer.resuming import check_same, check_same_corpus, copy_state, find_state, run_of, save_corpus
 from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.cluster import is_chief
@@ -120,9 +120,10 @@ def _train(
         )
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
     sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
-    for source in sources[1:]:
-        for _ in source:  # one pass, so that a mistake in them is told now and not after hours
-            pass
+    # One pass, so that a mistake in them is told now and not after hours.
+    corpus = dict(zip(("train", "validation", "test"), map(fingerprint, sources), strict=False))
+    if has_state and chief:
+        check_same_corpus(corpus, run)
     for pairs in sources[2:]:
         tell_left_out("test", pairs, console)
     keras.utils.set_random_seed(recipe.seed)
@@ -136,7 +137,7 @@ def _train(
             joint=recipe.tokenizer.joint,
         )
     vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
-    check_agreement(strategy, recipe=recipe.flat(), vocabulary=vocabularies)
+    check_agreement(strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=vocabularies)
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
     row_multiple = strategy.num_replicas_in_sync * recipe.training.gradient_accumulation
     with original_errors(train_pairs, validation_pairs):
@@ -149,6 +150,7 @@ def _train(
         held.enter_context(run.locked())
     if chief and not has_state:
         save_recipe(recipe, run.recipe)
+        save_corpus(corpus, run)
         tokenizers.save(run.tokenizer)
     if chief and origin:
         copy_state(origin, run)

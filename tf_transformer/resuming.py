@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +11,8 @@ from tf_transformer.errors import UserError
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training.state import is_whole, saved_states
+
+CORPUS = "corpus.json"  # beside the states
 
 # What makes the variables and the ids that a state holds.
 SHAPES = ("model.", "tokenizer.")
@@ -25,6 +28,33 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
             f"{run.path}: a training that was broken off lies here, which differs in {', '.join(other)}; give its own "
             "recipe and settings to go on with it, or another folder with --run-dir"
         )
+
+
+def save_corpus(corpus: dict[str, str], run: RunDirectory) -> None:
+    """Writes down which pairs a training began with, for `check_same_corpus`."""
+    (run.training_state / CORPUS).write_text(json.dumps(corpus), encoding="utf-8")
+
+
+def check_same_corpus(corpus: dict[str, str], run: RunDirectory) -> None:
+    """Raises a UserError where a training that would go on was begun with other pairs.
+
+    Args:
+        corpus: a fingerprint for each split.
+        run: where the training was broken off.
+    """
+    file = run.training_state / CORPUS
+    if not file.is_file():  # an earlier version wrote none
+        return
+    try:
+        before = json.loads(file.read_bytes())
+    except ValueError:
+        raise UserError(f"{file}: damaged; remove it if the pairs are those that the training began with") from None
+    for split, now in corpus.items():
+        if before[split] != now:
+            raise UserError(
+                f"{run.path}: the training that was broken off here had other pairs in data.{split} ({before[split]}; "
+                f"now {now}); put those back to go on with it, or give another folder with --run-dir"
+            )
 
 
 def find_state(path: str | os.PathLike, recipe: Recipe) -> Path:
