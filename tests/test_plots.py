@@ -195,10 +195,17 @@ def test_an_installed_font_that_holds_the_character_draws_it(hangul_font):
     assert ink.mean() > 0.6
 
 
+def test_a_mark_that_no_font_has_together_with_its_letter_is_told(hangul_font):
+    """Each has a font, but they are one drawing."""
+    figure = draw_attention(attention(1, 2, 1), ["a"], ["강\u0301", "e\u0301"])
+    assert labels(figure.axes[0].yaxis) == ["\\uac15\\u0301", "e\u0301"]
+
+
 # Characters of any script, and some that fonts are known to trip over.
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=6))
 @example(["\ufe0f", "❤️", "👩‍👩‍👧", "न्", "\u0301", "\x00", "\ud800", "\ue000", "ﷺ", "\U000e0041"])
+@example(["0\u1a55", "강\u1a55x", "\u1a55"])
 def test_every_character_drawn_is_in_a_font_of_the_list(tokens):
     figure = draw_attention(attention(1, len(tokens), 1), ["a"], tokens)
     with warnings.catch_warnings():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 
 if TYPE_CHECKING:
@@ -118,9 +120,10 @@ def draw_attention(
     texts = [*source_tokens, *target_tokens, title or ""]
     # parse_math: a "$" is a token like any other, not the start of a formula.
     families, missing = _choose_fonts(texts)
+    font = _font(*families)
     style = {"fontfamily": families, "parse_math": False}
-    source_labels = [_shorten(_escape(token, missing)) for token in source_tokens]
-    target_labels = [_shorten(_escape(token, missing)) for token in target_tokens]
+    source_labels = [_shorten(_escape(token, missing, font)) for token in source_tokens]
+    target_labels = [_shorten(_escape(token, missing, font)) for token in target_tokens]
 
     # Figure and canvas by hand: pyplot would keep every figure in a global list and pick a display.
     figure = Figure(dpi=_DPI)
@@ -137,7 +140,7 @@ def draw_attention(
     bar.tick_params(labelsize=8, length=2)
     heading = None
     if title:
-        lines = textwrap.wrap(_escape(" ".join(title.split()), missing), _TITLE_WIDTH)
+        lines = textwrap.wrap(_escape(" ".join(title.split()), missing, font), _TITLE_WIDTH)
         heading = figure.text(0, 0, "\n".join(lines), fontsize=10, va="top", **style)
     _arrange(figure, panels, bar, heading)
     return figure
@@ -175,8 +178,7 @@ def _choose_fonts(texts: Iterable[str]) -> tuple[list[str], set[str]]:
     for family in [_MAIN_FONT, *others]:
         if families and not missing:
             break
-        # Looked up by family, as matplotlib will: of a family's files only this one is drawn with.
-        font = font_manager.get_font(font_manager.findfont(font_manager.FontProperties(family=[family])))
+        font = _font(family)
         held = {c for c in missing if font.get_char_index(ord(c))}
         # The main font is always there: it also draws the escapes, the ellipsis and the numbers of the heads.
         if held or family == _MAIN_FONT:
@@ -185,9 +187,22 @@ def _choose_fonts(texts: Iterable[str]) -> tuple[list[str], set[str]]:
     return families, missing | unprintable
 
 
-def _escape(text: str, missing: set[str]) -> str:
+def _font(*families: str) -> FT2Font:
+    """Looked up by family, as matplotlib will: of each one file is drawn with, and what it lacks with the next."""
+    files = [font_manager.findfont(font_manager.FontProperties(family=[family])) for family in families]
+    return font_manager.get_font(files)
+
+
+def _escape(text: str, missing: set[str], font: FT2Font) -> str:
     r"""The text with Python's escapes, such as \uac15, for the characters that cannot be drawn."""
-    return "".join(c.encode("unicode_escape").decode() if c in missing else c for c in text)
+    shown = "".join(c.encode("unicode_escape").decode() if c in missing else c for c in text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            font.set_text(shown)
+        except UserWarning:  # a letter and a mark on it are one drawing, and no font has them both
+            return shown.encode("ascii", "backslashreplace").decode()
+    return shown
 
 
 def _shorten(label: str) -> str:
