@@ -216,7 +216,7 @@ def saved_states(directory: Path) -> list[Path]:
 
 
 def state_step(path: Path) -> int:
-    """The updates that had been made when a state was saved."""
+    """The steps that had been taken when a state was saved."""
     return int(path.name.removeprefix("step-"))
 
 
