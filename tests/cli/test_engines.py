@@ -8,7 +8,7 @@ from tests.cli.command import assert_mistake, contents
 from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 from tf_transformer.experiment import export_run_ctranslate2
 
-pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install 'tf_transformer[ctranslate2]'")
+pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
 

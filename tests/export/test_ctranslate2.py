@@ -20,7 +20,7 @@ from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 from tf_transformer.tokenizers.pair import TokenizerPair
 from tf_transformer.translation import translate_texts
 
-pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install 'tf_transformer[ctranslate2]'")
+pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -363,9 +363,9 @@ def test_an_unknown_quantization(separate, tmp_path):
 def test_without_the_library(separate, tmp_path, monkeypatch):
     model, tokenizers, path = separate
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UserError, match=r"pip install 'tf_transformer\[ctranslate2\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '\.\[ctranslate2\]'"):
         export_ctranslate2(model, tokenizers, tmp_path / "ct2")
-    with pytest.raises(UserError, match=r"pip install 'tf_transformer\[ctranslate2\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '\.\[ctranslate2\]'"):
         load_ctranslate2(path, GREEDY)
 
 

@@ -180,6 +180,9 @@ def test_an_empty_text_stays_empty_behind_a_prefix(translator):
         ({"top_p": 0.0}, "top_p is 0.0; it must be above 0 and at most 1"),
         ({"top_p": 2.0}, "top_p is 2.0"),
         ({"seed": -1}, "seed is -1"),
+        ({"top_k": 5}, "top_k is 5, but no tokens are drawn; give a temperature above 0 too"),
+        ({"top_p": 0.9, "beam_size": 1}, "top_p is 0.9, but"),
+        ({"seed": 7}, "seed is 7, but"),
         ({"prefix": ["Ein", "Ein"]}, "prefix must have one string for each text"),
         ({"prefix": ["Ein Mann sieht ein Haus."], "max_length": 3}, "a prefix has as many tokens"),
         ({"prefix": ["Mann " * MAX_LENGTH]}, "a prefix has as many tokens"),
@@ -191,6 +194,11 @@ def test_what_cannot_be_is_refused(translator, changes, message):
         translator.translate(["A man"], **changes)
     assert str(raised.value).startswith(message)
     assert "\n" not in str(raised.value)
+
+
+def test_draws_options_are_taken_with_a_temperature_of_zero_that_is_given():
+    assert DecodingOptions().changed(temperature=0.0, seed=7).seed == 7
+    assert DecodingOptions(temperature=0.5).changed(seed=7).temperature == 0.5
 
 
 @pytest.mark.parametrize("option", ["min_length", "max_length"])

@@ -68,14 +68,28 @@ class DecodingOptions:
     def changed(self, **changes: Any) -> DecodingOptions:
         """These options with some changed; the beam is widened to the hypotheses asked for unless it is given.
 
+        Raises:
+            UserError: a value that can't be, or one of the draws' options where nothing is drawn.
+
         Example:
             >>> DecodingOptions(beam_size=1).changed(num_hypotheses=3).beam_size
             3
         """
         if "num_hypotheses" in changes and "beam_size" not in changes:
             changes["beam_size"] = max(self.beam_size, changes["num_hypotheses"])
-        return replace(self, **changes)
+        options = replace(self, **changes)
+        # A temperature of 0 that is given is a search that is asked for; one that isn't has been forgotten.
+        if not options.temperature and "temperature" not in changes:
+            for name in OF_DRAWS:
+                if name in changes:
+                    raise UserError(
+                        f"{name} is {changes[name]}, but no tokens are drawn; give a temperature above 0 too"
+                    )
+        return options
 
+
+# What matters only with a temperature above 0.
+OF_DRAWS = ("top_k", "top_p", "seed")
 
 # What an int32 holds.
 MOST = 2**31 - 1
