@@ -35,6 +35,7 @@ CHANGES = {
     "training__ema": 0.9,
     "training__early_stopping": 4,
     "training__save_every_seconds": 0,  # after each step
+    "training__parallel_parts": 2,  # whose operations run in any order
     "model__dropout_rate": 0.1,
 }
 SECONDS = 300

@@ -37,8 +37,13 @@ class OverLogits(SmoothedCrossEntropy):
     of_states = property()
 
 
-def compiled(share="all", loss=None, optimizer=sgd, parts=1, dtype="float32", dropout_rate=0.0, graph=False, more=()):
-    """A small model, the same each time; its steps run eagerly unless `graph`, since tracing them takes longer."""
+def compiled(
+    share="all", loss=None, optimizer=sgd, parts=1, beside=1, dtype="float32", dropout_rate=0.0, graph=False, more=()
+):
+    """A small model, the same each time; its steps run eagerly unless `graph`, since tracing them takes longer.
+
+    A batch is worked on in so many `parts`, each in as many `beside` each other.
+    """
     keras.utils.set_random_seed(3)
     model = Transformer(
         1, 16, 4, 32, VOCABULARY, VOCABULARY, dropout_rate=dropout_rate, share_embeddings=share, dtype=dtype
@@ -46,7 +51,7 @@ def compiled(share="all", loss=None, optimizer=sgd, parts=1, dtype="float32", dr
     metrics = [Perplexity(), TokenAccuracy(), TokenCount(), *more]
     loss = loss or SmoothedCrossEntropy(0.1)
     model.compile(optimizer(), loss, metrics=metrics, jit_compile=False, run_eagerly=not graph)
-    model.gradient_accumulation = parts
+    model.gradient_accumulation, model.parallel_parts = parts, beside
     return model
 
 
@@ -88,17 +93,39 @@ def test_three_parts_of_ten_rows_are_one_batch(share, over_logits):
     assert_same(train(share, parts=3, graph=share == "all"), over_logits[share])
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("share", SHARING)
+def test_parts_side_by_side_are_one_batch(share, parts, over_logits):
+    """Three of them, or twice three."""
+    assert_same(train(share, parts=parts, beside=3, graph=share == "all"), over_logits[share])
+
+
 def test_parts_are_one_batch_under_adam():
-    assert_same(train(optimizer=adam, parts=3), train(optimizer=adam), 1e-4)
+    usual = train(optimizer=adam)
+    assert_same(train(optimizer=adam, parts=3), usual, 1e-4)
+    assert_same(train(optimizer=adam, beside=2), usual, 1e-4)
 
 
-def test_more_parts_than_rows_are_one_batch(over_logits):
-    assert_same(train(parts=12), over_logits["all"])
+@pytest.mark.parametrize("parts", [{"parts": 12}, {"beside": 12}], ids=str)
+def test_more_parts_than_rows_are_one_batch(parts, over_logits):
+    assert_same(train(**parts), over_logits["all"])
 
 
-@pytest.mark.parametrize("parts", [1, 3])
+def test_parts_side_by_side_drop_other_numbers():
+    """Two equal halves of a batch: were the same numbers dropped, the loss would be that of one of them."""
+    inputs, labels = (tuple(ids[:5] for ids in each) if isinstance(each, tuple) else each[:5] for each in batch())
+    twice = (tuple(np.concatenate([ids, ids]) for ids in inputs), np.concatenate([labels, labels]))
+
+    def loss(data, **options):
+        return compiled(dropout_rate=0.3, **options).train_on_batch(*data, return_dict=True)["loss"]
+
+    assert loss(twice, beside=2) == pytest.approx(loss(twice, beside=2), rel=1e-6)
+    assert loss(twice, beside=2) != pytest.approx(loss((inputs, labels)), rel=1e-3)
+
+
+@pytest.mark.parametrize("parts", [{}, {"parts": 3}, {"beside": 3}], ids=str)
 def test_a_batch_of_padding_alone_changes_nothing(parts):
-    model = compiled(parts=parts)
+    model = compiled(**parts)
     inputs, labels = batch()
     model.build(tuple(ids.shape for ids in inputs))
     before = model.get_weights()
@@ -126,6 +153,7 @@ def test_r_drop_without_dropout_is_the_usual_step(over_logits):
     """Both predictions of a sentence are then one; validation has no R-Drop in any case."""
     assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0)), over_logits["all"])
     assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0), parts=3), over_logits["all"])
+    assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0), beside=3), over_logits["all"])
 
 
 def test_r_drop_draws_the_predictions_of_a_sentence_together():
@@ -199,13 +227,15 @@ def test_no_step_makes_all_logits():
 
 
 @pytest.mark.parametrize(
-    "options", [{"loss": SmoothedCrossEntropy(0.1, r_drop=1.0)}, {"parts": 2}], ids=["r_drop", "accumulation"]
+    "options",
+    [{"loss": SmoothedCrossEntropy(0.1, r_drop=1.0)}, {"parts": 2}, {"beside": 2}],
+    ids=["r_drop", "accumulation", "side by side"],
 )
 @pytest.mark.parametrize("sample_weight", [None, np.ones(ROWS, "float32")], ids=["metric", "weights"])
 def test_what_the_step_over_logits_cannot_do_is_refused(options, sample_weight):
     metric = keras.metrics.SparseCategoricalAccuracy()
     model = compiled(**options, more=[] if sample_weight is not None else [metric])
-    with pytest.raises(ValueError, match="r_drop and gradient_accumulation need the loss SmoothedCrossEntropy"):
+    with pytest.raises(ValueError, match="gradient_accumulation and parallel_parts need the loss SmoothedCrossEntropy"):
         model.train_on_batch(*batch(), sample_weight=sample_weight)
 
 

@@ -28,7 +28,7 @@ from tf_transformer.resuming import check_same, check_same_corpus, copy_state, f
 from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.cluster import is_chief
-from tf_transformer.training.distribution import make_strategy
+from tf_transformer.training.distribution import make_strategy, set_single_threaded_operations
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.loss_scaling import LossScaling
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
@@ -56,7 +56,7 @@ def compile_model(model: Transformer, recipe: Recipe) -> None:
     """
     training = recipe.training
     optimizer = make_optimizer(training, model.d_model)
-    model.gradient_accumulation = training.gradient_accumulation
+    model.gradient_accumulation, model.parallel_parts = training.gradient_accumulation, training.parallel_parts
     model.compile(
         optimizer=LossScaling(optimizer) if training.precision == "mixed_float16" else optimizer,
         loss=SmoothedCrossEntropy(training.label_smoothing, training.r_drop),
@@ -112,6 +112,12 @@ def _train(
     else:
         run.check_is_free()  # told now, not after the vocabulary is learned
     # Before TensorFlow's first work, and before the chief of several workers writes anything: it waits for all.
+    parts = recipe.training.parallel_parts
+    if parts > 1 and not set_single_threaded_operations(parts):
+        console.print(
+            f"training.parallel_parts is {parts}, but TensorFlow is at work already, with more than one thread an "
+            "operation: it trains alike, but hardly faster; start a process for it, or set TF_NUM_INTRAOP_THREADS=1"
+        )
     strategy = make_strategy(recipe.training.distribution)
     if strategy.num_replicas_in_sync > 1 and recipe.training.steps_per_execution > 1:
         raise UserError(
@@ -139,7 +145,7 @@ def _train(
     vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
     check_agreement(strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=vocabularies)
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
-    row_multiple = strategy.num_replicas_in_sync * recipe.training.gradient_accumulation
+    row_multiple = strategy.num_replicas_in_sync * recipe.training.parts()
     with original_errors(train_pairs, validation_pairs):
         batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
     with strategy.scope():

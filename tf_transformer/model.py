@@ -41,6 +41,7 @@ class Transformer(ProjectingSteps, keras.Model):
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`.
+        parallel_parts: how many parts it works each of these on in, side by side; see there.
 
     Raises:
         ValueError: sizes or options that can't be; it names the argument, what it was and what is allowed.

@@ -17,16 +17,20 @@ class ProjectingSteps:
     Attributes:
         gradient_accumulation: how many parts a batch is worked on in, one after another. The memory is that of one
             part, the update that of the whole batch. On the TensorFlow backend only.
+        parallel_parts: how many parts each of these is worked on in, side by side. With operations that take one
+            thread each (`tf.config.threading`) a core works on its part without waiting for the others after each
+            operation. The update is that of the whole batch here too. On the TensorFlow backend only.
     """
 
     gradient_accumulation = 1
+    parallel_parts = 1
 
     def train_step(self, *arguments: Any) -> Any:
         """One update: `train_step(data)`, or `train_step(state, data)` on JAX, as in Keras."""
         *state, data = arguments
         prepared = self._with_labels_as_input(data, training=True)
-        if self.gradient_accumulation > 1:
-            return self._accumulated_step(data)
+        if self._parts() > 1:
+            return self._step_in_parts(data)
         return super().train_step(*state, prepared)
 
     def test_step(self, *arguments: Any) -> Any:
@@ -57,10 +61,11 @@ class ProjectingSteps:
         projects = projects and all(hasattr(metric, "add_sums") for metric in self._compiled_metrics(y))
         r_drop = training and getattr(self.loss, "r_drop", 0) > 0
         if not projects:
-            if r_drop or (training and self.gradient_accumulation > 1):
+            if r_drop or (training and self._parts() > 1):
                 raise ValueError(
-                    "r_drop and gradient_accumulation need the loss SmoothedCrossEntropy, no metrics but Perplexity, "
-                    "TokenAccuracy and TokenCount, and no sample weights; leave the others out, or both options"
+                    "r_drop, gradient_accumulation and parallel_parts need the loss SmoothedCrossEntropy, no metrics "
+                    "but Perplexity, TokenAccuracy and TokenCount, and no sample weights; leave the others out, or "
+                    "these options"
                 )
             return data
         if r_drop:
@@ -84,38 +89,55 @@ class ProjectingSteps:
             metric.add_sums(sums)
         return sums.loss
 
-    def _accumulated_step(self, data: Any) -> dict[str, Any]:
+    def _parts(self) -> int:
+        return self.gradient_accumulation * self.parallel_parts
+
+    def _step_in_parts(self, data: Any) -> dict[str, Any]:
         """One update from a batch that is worked on in parts."""
         if keras.backend.backend() != "tensorflow":
-            raise ValueError("gradient_accumulation needs Keras's TensorFlow backend; set it to 1")
+            raise ValueError("gradient_accumulation and parallel_parts need Keras's TensorFlow backend; set them to 1")
         import tensorflow as tf
 
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
         with tf.init_scope():  # what makes variables can't be part of a loop
             if not self.built:
                 self.build(tuple(ids.shape for ids in x))
-        parts, weights = self.gradient_accumulation, self.trainable_weights
-        rows = tf.shape(y)[0]
-        size = -(-rows // parts)
+        weights = self.trainable_weights
+        rows, tokens = tf.shape(y)[0], self.loss.batch_tokens(y)
+        size = -(-rows // self._parts())
 
         def split(ids: Any) -> Any:
             # Rows of padding fill up the last part; they count nowhere.
-            padded = tf.pad(ids, [[0, parts * size - rows], [0, 0]])
-            return tf.reshape(padded, (parts, size, -1))
+            padded = tf.pad(ids, [[0, self._parts() * size - rows], [0, 0]])
+            return tf.reshape(padded, (self.gradient_accumulation, self.parallel_parts, size, -1))
 
         split_data = tf.nest.map_structure(split, (x, y))
-        tokens = self.loss.batch_tokens(y)
 
-        def add_part(part: Any, loss: Any, gradients: Any) -> tuple[Any, ...]:
-            x, y = self._with_labels_as_input(tf.nest.map_structure(lambda ids: ids[part], split_data), training=True)
+        def of_part(data: Any) -> tuple[Any, list[Any]]:
+            x, y = self._with_labels_as_input(data, training=True)
             with tf.GradientTape() as tape:
-                part_loss = self._summed_loss(self(x, training=True), y, training=True) / tokens
-                scaled = self.optimizer.scale_loss(part_loss)
-            more = tape.gradient(scaled, weights)
-            return part + 1, loss + part_loss, [a + b for a, b in zip(gradients, more, strict=True)]
+                loss = self._summed_loss(self(x, training=True), y, training=True) / tokens
+                scaled = self.optimizer.scale_loss(loss)
+            return loss, tape.gradient(scaled, weights)
 
-        zeros = [tf.zeros(weight.shape, weight.dtype) for weight in weights]
-        _, loss, gradients = tf.while_loop(lambda part, *_: part < parts, add_part, (0, 0.0, zeros))
+        def of_parallel_parts(turn: Any) -> tuple[Any, list[Any]]:
+            # Nothing in one of them needs another's results, so TensorFlow runs them at once.
+            parts = [
+                tf.nest.map_structure(lambda ids, i=i: ids[turn, i], split_data) for i in range(self.parallel_parts)
+            ]
+            losses, gradients = zip(*map(of_part, parts), strict=True)
+            return tf.add_n(losses), [tf.add_n(of_weight) for of_weight in zip(*gradients, strict=True)]
+
+        if self.gradient_accumulation == 1:
+            loss, gradients = of_parallel_parts(0)
+        else:
+
+            def add_turn(turn: Any, loss: Any, gradients: Any) -> tuple[Any, ...]:
+                more, more_gradients = of_parallel_parts(turn)
+                return turn + 1, loss + more, [a + b for a, b in zip(gradients, more_gradients, strict=True)]
+
+            start = (0, 0.0, [tf.zeros(weight.shape, weight.dtype) for weight in weights])
+            _, loss, gradients = tf.while_loop(lambda turn, *_: turn < self.gradient_accumulation, add_turn, start)
         self.optimizer.apply(gradients, weights)
         # As Keras has it: the mean over the replicas is shown, and each one's share is of the whole batch.
         loss *= tf.distribute.get_replica_context().num_replicas_in_sync

@@ -135,14 +135,18 @@ def steps_with_one_left_out():
     return [int(ops.convert_to_numpy(count)) for count in (optimizer.steps, optimizer.iterations)]
 
 
-def refusal(arguments):
-    model = compiled(transformer(**arguments), SmoothedCrossEntropy(), keras.optimizers.SGD(0.5))
-    model.gradient_accumulation = 2
-    try:
-        fit(model)
-    except ValueError as error:
-        return str(error)
-    return ""
+def refusals(arguments):
+    """What is told of `fit` with each of the two kinds of parts."""
+    told = []
+    for option in ("gradient_accumulation", "parallel_parts"):
+        model = compiled(transformer(**arguments), SmoothedCrossEntropy(), keras.optimizers.SGD(0.5))
+        setattr(model, option, 2)
+        try:
+            fit(model)
+            told.append("")
+        except ValueError as error:
+            told.append(str(error))
+    return told
 
 
 def translations():
@@ -170,7 +174,7 @@ def outcome():
             yield f"{run}/{name}", value
     yield "translations", translations()
     yield "steps", steps_with_one_left_out()
-    yield "refusal", refusal(ARGUMENTS["all"])
+    yield "refusals", refusals(ARGUMENTS["all"])
     rates = {"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "activation_dropout_rate": 0.1}
     model = transformer(**ARGUMENTS["all"], **rates, dtype="mixed_bfloat16")
     yield "learning", learning(model)

@@ -139,9 +139,10 @@ def test_greedy_search_finds_the_same_translations(run_on, tensorflow):
     np.testing.assert_array_equal(found, tensorflow["translations"])
 
 
-def test_accumulation_is_refused_in_words(other, tensorflow):
-    assert "gradient_accumulation needs Keras's TensorFlow backend" in other["refusal"]
-    assert tensorflow["refusal"] == ""
+def test_parts_are_refused_in_words(other, tensorflow):
+    message = "gradient_accumulation and parallel_parts need Keras's TensorFlow backend; set them to 1"
+    assert list(other["refusals"]) == [message, message]
+    assert list(tensorflow["refusals"]) == ["", ""]
 
 
 def test_the_core_does_not_load_tensorflow(other):

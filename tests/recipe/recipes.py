@@ -40,8 +40,9 @@ model: {preset: null, num_layers: 1, d_model: 8, num_heads: 2, dff: 16, dropout_
   norm_first: false, position: sinusoidal, max_length: 512, share_embeddings: all}
 training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: null, learning_rate_scale: 1.0,
   weight_decay: 0.0, clip_norm: null, ema: null, label_smoothing: 0.1, r_drop: 0.0, gradient_accumulation: 1,
-  precision: float32, jit_compile: false, steps_per_execution: 1, validate_every: 5, keep_checkpoints: 5,
-  average_checkpoints: 0, early_stopping: null, save_every_seconds: 60, distribution: mirrored, sample_translations: 3}
+  parallel_parts: 1, precision: float32, jit_compile: false, steps_per_execution: 1, validate_every: 5,
+  keep_checkpoints: 5, average_checkpoints: 0, early_stopping: null, save_every_seconds: 60, distribution: mirrored,
+  sample_translations: 3}
 tensorboard: {attention: 2, bleu: 0, histograms: false, graph: false, embeddings: false, profile: null}
 evaluation: {lowercase: false, batch_size: 64, beam_size: 4, alpha: 0.6, extra_length: 50}
 """)

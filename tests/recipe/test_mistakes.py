@@ -127,9 +127,9 @@ RIGHT = {
     "model.num_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim model.max_length "
     "training.steps training.warmup_steps training.learning_rate training.learning_rate_scale "
     "training.weight_decay training.clip_norm "
-    "training.r_drop training.gradient_accumulation training.steps_per_execution training.validate_every "
-    "training.keep_checkpoints training.average_checkpoints training.save_every_seconds training.early_stopping "
-    "training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
+    "training.r_drop training.gradient_accumulation training.parallel_parts training.steps_per_execution "
+    "training.validate_every training.keep_checkpoints training.average_checkpoints training.save_every_seconds "
+    "training.early_stopping training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
     "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length",
     "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
@@ -210,6 +210,8 @@ def test_an_int_is_taken_for_a_float_and_becomes_one():
         ("training.r_drop=-1.0", "greater than or equal to 0"),
         ("training.gradient_accumulation=0", "greater than or equal to 1"),
         ("training.gradient_accumulation=33", "at most 32: each part needs a row, and data.batch_tokens, 2048, has"),
+        ("training.parallel_parts=0", "greater than or equal to 1"),
+        ("training.parallel_parts=33", "training.parallel_parts is 33; it must be at most 32: each part needs a row"),
         ("training.precision=float16", "'float32', 'mixed_bfloat16' or 'mixed_float16'"),
         ("training.jit_compile=true", "which needs distribution: single"),
         ("training.steps_per_execution=0", "greater than or equal to 1"),
@@ -266,6 +268,14 @@ def test_wrong_value(override, told):
             "training.gradient_accumulation is 11; it must be at most 10: each part needs a row, and "
             "data.batch_tokens, 640, has room for 10 of data.max_length",
         ),
+        (
+            ["training.gradient_accumulation=3", "training.parallel_parts=11"],
+            "training.gradient_accumulation times training.parallel_parts is 33; it must be at most 32: each part",
+        ),
+        (
+            ["training.jit_compile=true", "training.distribution=single", "training.parallel_parts=2"],
+            "training.parallel_parts is 2; with jit_compile it must be 1, since XLA shares out the cores itself",
+        ),
     ],
 )  # fmt: skip
 def test_values_that_do_not_go_together(overrides, told):
@@ -287,6 +297,7 @@ def test_several_mistakes_are_counted():
         [*COSINE, "training.warmup_steps=699"],
         ["training.schedule=inverse_sqrt", *COSINE[1:], "training.warmup_steps=1000"],
         ["data.batch_tokens=640", "training.gradient_accumulation=10"],
+        ["training.gradient_accumulation=4", "training.parallel_parts=8"],
         ["training.jit_compile=true", "training.distribution=single"],
         ["training.steps_per_execution=140"],
         ["training.average_checkpoints=5"],

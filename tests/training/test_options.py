@@ -31,6 +31,7 @@ OPTIONS = {
     "moving average": ["training.ema=0.95"],
     "R-Drop": ["training.r_drop=1.0"],
     "gradient accumulation": ["training.gradient_accumulation=3"],
+    "parts side by side": ["training.parallel_parts=2"],
     "bfloat16": ["training.precision=mixed_bfloat16"],
     "float16": ["training.precision=mixed_float16"],
     "steps per execution": ["training.steps_per_execution=50"],

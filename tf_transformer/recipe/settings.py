@@ -161,6 +161,7 @@ class TrainingSettings(_Settings):
     label_smoothing: Rate = Field(0.1, description="probability moved from the right token onto all")
     r_drop: NotNegative = Field(0.0, description="weight of what two dropouts' predictions differ by")
     gradient_accumulation: Count = Field(1, description="parts that a batch is worked on in, one after another")
+    parallel_parts: Count = Field(1, description="parts that each of these is worked on in, side by side")
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
         "float32", description="the numbers that are computed with"
     )
@@ -175,6 +176,10 @@ class TrainingSettings(_Settings):
         "mirrored", description="all devices, of several machines where TF_CONFIG names them, or one"
     )
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
+
+    def parts(self) -> int:
+        """In how many parts a device works on its share of a batch."""
+        return self.gradient_accumulation * self.parallel_parts
 
     @model_validator(mode="after")
     def _check_schedule(self) -> TrainingSettings:
@@ -197,6 +202,9 @@ class TrainingSettings(_Settings):
     def _check_steps(self) -> TrainingSettings:
         if self.jit_compile and self.distribution != "single":
             refuse("jit_compile", "is true, which needs distribution: single; XLA can't be had on several devices")
+        if self.jit_compile and self.parallel_parts > 1:
+            rule = "with jit_compile it must be 1, since XLA shares out the cores itself"
+            refuse("parallel_parts", f"is {self.parallel_parts}; {rule}")
         if self.average_checkpoints > self.keep_checkpoints:
             rule = f"it must be at most keep_checkpoints, {self.keep_checkpoints}"
             refuse("average_checkpoints", f"is {self.average_checkpoints}; {rule}")
@@ -281,13 +289,13 @@ class Recipe(_Settings):
         ):
             if value > limit:
                 refuse(key, f"is {value}; it must be at most {other}, {limit}")
-        parts, rows = self.training.gradient_accumulation, self.data.batch_tokens // self.data.max_length
+        parts, rows = self.training.parts(), self.data.batch_tokens // self.data.max_length
         if parts > rows:
             room = f"data.batch_tokens, {self.data.batch_tokens}, has room for {rows} of data.max_length"
-            refuse(
-                "training.gradient_accumulation",
-                f"is {parts}; it must be at most {rows}: each part needs a row, and {room}",
-            )
+            accumulates, side_by_side = self.training.gradient_accumulation > 1, self.training.parallel_parts > 1
+            key = "training.gradient_accumulation" if accumulates else "training.parallel_parts"
+            product = "times training.parallel_parts " if accumulates and side_by_side else ""
+            refuse(key, f"{product}is {parts}; it must be at most {rows}: each part needs a row, and {room}")
         return self
 
 

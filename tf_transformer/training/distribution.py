@@ -56,6 +56,31 @@ def _mirrored_strategy() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([device.name for device in tf.config.list_logical_devices(kind)])
 
 
+def set_single_threaded_operations(at_once: int) -> bool:
+    """Has each of TensorFlow's operations take one thread, and so many operations run at once.
+
+    That is what `parallel_parts` needs. TensorFlow takes it only before its first work.
+
+    Returns:
+        Whether it did.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> from tf_transformer.training.distribution import set_single_threaded_operations
+        >>> _ = tf.constant(1)  # some work
+        >>> set_single_threaded_operations(2)
+        False
+    """
+    import tensorflow as tf
+
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(at_once)
+    except RuntimeError:
+        return False
+    return True
+
+
 def sum_over_replicas(value: Any) -> Any:
     """The sum of a tensor, or of each in a list, over the devices that share a batch; of one device its own."""
     if is_one_device():
