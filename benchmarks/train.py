@@ -84,7 +84,10 @@ def _tensorflow(script: str, python: str = "own", **more: Any) -> dict[str, Sett
 
 
 ENGINES = {
-    OURS: _tensorflow("train_tf_transformer.py"),
+    OURS: {
+        **_tensorflow("train_tf_transformer.py"),
+        "parts side by side": Setting("train_tf_transformer.py", "own", {"jit_compile": False, "side_by_side": True}),
+    },
     "Keras stock layers": _tensorflow("train_keras.py", **{'jit_compile="auto"': "auto"}),
     "OpenNMT-tf": _tensorflow("train_opennmt.py", "opennmt"),
     "torch.nn.Transformer": {
@@ -97,6 +100,7 @@ ENGINES = {
         "TensorFlow, oneDNN": Setting("train_products.py", "own", {"library": "tensorflow"}),
         "TensorFlow, Eigen": Setting("train_products.py", "own", {"library": "tensorflow"}, onednn=0),
         "PyTorch": Setting("train_products.py", "peers", {"library": "torch"}),
+        "parts side by side": Setting("train_products.py", "own", {"library": "tensorflow", "side_by_side": True}),
     },
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -56,7 +58,6 @@ def _tensorflow(threads: int) -> tuple[Multiply, Callable]:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(threads)
     return tf.matmul, tf.constant
 
 
@@ -71,30 +72,44 @@ def _torch(threads: int) -> tuple[Multiply, Callable]:
     return multiply, torch.from_numpy
 
 
+def split_rows(batch: Batch, parts: int) -> list[Batch]:
+    """The rows of a batch in so many parts."""
+    return [Batch(*ids) for ids in zip(*(np.array_split(ids, parts) for ids in batch), strict=True)]
+
+
 def load(options: Options, batches: list[Batch]) -> Training:
-    library, threads = options["library"], options["threads"]
+    library = options["library"]
+    # With `side_by_side` each thread does the products of its share of a batch's rows, else all threads each product.
+    parts, threads = (options["threads"], 1) if options.get("side_by_side") else (1, options["threads"])
     multiply, convert = {"numpy": _numpy, "tensorflow": _tensorflow, "torch": _torch}[library](
         *([] if library == "numpy" else [threads])
     )
-    products = [Counter(forward_products(batch, options["sizes"])) for batch in batches]
+    products = [
+        [Counter(forward_products(part, options["sizes"])) for part in split_rows(batch, parts)] for batch in batches
+    ]
     random = np.random.default_rng(0)
     shapes = {
         shape
-        for product in products
-        for stack, rows, inner, columns in product
+        for counts in chain.from_iterable(products)
+        for stack, rows, inner, columns in counts
         for shape in ((*stack, rows, inner), (*stack, inner, columns), (*stack, rows, columns))
     }
     operands = {shape: convert(random.standard_normal(shape, dtype="float32")) for shape in shapes}
 
+    def multiply_all(counts: Counter) -> None:
+        for (stack, rows, inner, columns), count in counts.items():
+            a, b = operands[*stack, rows, inner], operands[*stack, inner, columns]
+            gradient = operands[*stack, rows, columns]
+            for _ in range(count):
+                multiply(a, b, False, False)
+                multiply(gradient, b, False, True)
+                multiply(a, gradient, True, False)
+
+    workers = ThreadPoolExecutor(parts)
+
     def train() -> None:
-        for counts in products:
-            for (stack, rows, inner, columns), count in counts.items():
-                a, b = operands[*stack, rows, inner], operands[*stack, inner, columns]
-                gradient = operands[*stack, rows, columns]
-                for _ in range(count):
-                    multiply(a, b, False, False)
-                    multiply(gradient, b, False, True)
-                    multiply(a, gradient, True, False)
+        for batch in products:
+            list(workers.map(multiply_all, batch))
 
     return Training(0, train, lambda: None)
 

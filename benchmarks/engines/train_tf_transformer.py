@@ -35,6 +35,7 @@ def load(options: Options, batches: list[Batch]) -> Training:
         metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
         jit_compile=options["jit_compile"],
     )
+    model.parallel_parts = options["threads"] if options.get("side_by_side") else 1
     return keras_training(model, batches, checked_rows(batches))
 
 

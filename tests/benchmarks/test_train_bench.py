@@ -28,7 +28,14 @@ def run(tmp_path_factory) -> SimpleNamespace:
     """One run of the driver with two engines: what it printed, its figures, its batches."""
     folder = tmp_path_factory.mktemp("bench")
     command = [sys.executable, ROOT / "benchmarks/train.py", RECIPE, "--size", "toy", "--batches", "2", "--rounds", "2"]
-    command += ["--engines", "tf_transformer", "Keras stock layers", "--settings", "graph, oneDNN"]
+    command += [
+        "--engines",
+        "tf_transformer",
+        "Keras stock layers",
+        "--settings",
+        "graph, oneDNN",
+        "parts side by side",
+    ]
     command += ["--own-python", sys.executable, "--folder", folder, "--output", folder / "figures.json"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -87,18 +94,21 @@ def test_a_tokenizer_larger_than_the_model_is_refused(benchmarks):
 
 def test_the_floor_is_all_products_of_a_step(benchmarks):
     """The multiplications of a forward pass, from the number of weights that every token meets."""
-    from train_products import forward_products
+    from train_products import forward_products, split_rows
     from training_worker import Batch
 
     rows, source, target, layers, width, dff, vocabulary = 3, 5, 7, 2, 8, 24, 50
     sizes = {"num_layers": layers, "d_model": width, "num_heads": 4, "dff": dff, "vocab_size": vocabulary}
     batch = Batch(np.ones((rows, source)), np.ones((rows, target)), np.ones((rows, target)))
-    products = [np.prod(stack) * m * k * n for stack, m, k, n in forward_products(batch, sizes)]
+    products, in_parts = (
+        [np.prod(stack) * m * k * n for part in parts for stack, m, k, n in forward_products(part, sizes)]
+        for parts in ([batch], split_rows(batch, 2))
+    )
     attention, feed_forward = 4 * width**2, 2 * width * dff
     by_source = layers * (attention + feed_forward) + layers * 2 * width**2  # and the keys and values it is met with
     by_target = layers * (attention + 2 * width**2 + feed_forward) + width * vocabulary
     scores = layers * 2 * width * (source**2 + target**2 + source * target)
-    assert sum(products) == rows * (source * by_source + target * by_target + scores)
+    assert sum(products) == sum(in_parts) == rows * (source * by_source + target * by_target + scores)
 
 
 def test_the_table_has_medians_of_rounds_and_of_the_ratios_in_a_turn(benchmarks):
