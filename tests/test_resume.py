@@ -37,7 +37,6 @@ CHANGES = {
     "training__save_every_seconds": 0,  # after each step
     "training__parallel_parts": 2,  # whose operations run in any order
     "model__dropout_rate": 0.1,
-    "tokenizer__bpe_dropout": 0.1,
 }
 SECONDS = 300
 

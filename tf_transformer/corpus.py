@@ -82,16 +82,11 @@ def recipe_batches(
         console.print(f"{name}: {counts}", highlight=False)
         tell_left_out(name, pairs, console)
     options = {"batch_tokens": data.batch_tokens, "row_multiple": row_multiple, **limits}
-    training = {
-        **options,
-        "shuffle_buffer": data.shuffle_buffer,
-        "seed": recipe.seed,
-        "bpe_dropout": recipe.tokenizer.bpe_dropout,
-    }
-    share = padding_share(make_batches(train_pairs, tokenizers, **training), first=PADDING_BATCHES)
+    shuffled = {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
+    share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled), first=PADDING_BATCHES)
     console.print(f"padding: {share:.1%} of the positions", highlight=False)
     return (
-        make_batches(train_pairs, tokenizers, **training, repeat=True),
+        make_batches(train_pairs, tokenizers, **options, **shuffled, repeat=True),
         with_known_length(make_batches(validation_pairs, tokenizers, **options)),
     )
 

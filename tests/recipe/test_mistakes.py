@@ -131,7 +131,7 @@ RIGHT = {
     "training.validate_every training.keep_checkpoints training.average_checkpoints training.save_every_seconds "
     "training.early_stopping training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
     "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length",
-    "point": "tokenizer.bpe_dropout model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
+    "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
     "training.label_smoothing training.save_every_seconds "
     "training.r_drop evaluation.alpha",
@@ -194,8 +194,6 @@ def test_an_int_is_taken_for_a_float_and_becomes_one():
         ("model.dropout_rate=-0.1", "greater than or equal to 0"),
         ("model.dropout_rate=.nan", "finite number"),
         ("model.d_model=0", "greater than or equal to 1"),
-        ("tokenizer.bpe_dropout=1.0", "less than 1"),
-        ("tokenizer.bpe_dropout=-0.1", "greater than or equal to 0"),
         ("model.preset=bsae", "model.preset is bsae; did you mean base?"),
         ("training.learning_rate_scale=0", "greater than 0"),
         ("training.learning_rate_scale=1e-4", "with a point before any exponent (1.0e-4)"),
@@ -263,10 +261,6 @@ def test_wrong_value(override, told):
         (
             [*COSINE, "training.warmup_steps=700"],
             "training.warmup_steps is 700; for schedule cosine it must be less than steps, 700",
-        ),
-        (
-            ["tokenizer.kind=unigram", "tokenizer.bpe_dropout=0.1"],
-            "tokenizer.bpe_dropout is 0.1, which needs kind: bpe; unigram merges nothing",
         ),
         (["training.keep_checkpoints=2", "training.average_checkpoints=3"], "at most keep_checkpoints, 2"),
         (

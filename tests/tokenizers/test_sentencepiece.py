@@ -192,39 +192,3 @@ def test_what_looks_like_an_unknown_token_is_left_alone(tokenizer):
     mark = [4 + byte for byte in "⁇".encode()]
     text = tokenizer.detokenize_with(tf.constant([[*mark, 1, *mark, 3]]), tf.constant([["word"] * 8]))
     assert text.numpy()[0].decode() == "⁇ word ⁇"
-
-
-@pytest.fixture(scope="module")
-def bpe(joint_pairs) -> SentencePieceTokenizer:
-    return joint_pairs["bpe"].source
-
-
-@given(text=TEXT, rate=st.floats(0.01, 0.99), seed=st.integers(0, 2**31 - 1))
-@example(text="ein Hund " * 100, rate=0.1, seed=1)
-@settings(deadline=None)
-def test_merges_left_out_leave_the_text_as_it_is(bpe, text, rate, seed):
-    ids = bpe.tokenize_with_dropout([text, "ein Hund"], rate, seed)
-    assert [each.decode() for each in bpe.detokenize(ids).numpy()] == [bpe.normalize(text), "ein Hund"]
-
-
-def test_as_many_merges_are_left_out_as_the_rate_says(bpe):
-    """Of words that are one merge of a blank and a letter, in which nothing else can be merged."""
-    letters = [piece[1] for piece in bpe.pieces(range(bpe.vocab_size)) if len(piece) == 2 and piece[0] == "▁"]
-    assert letters
-    number, rate = 4000, 0.3
-    ids = bpe.tokenize_with_dropout([letters[0]] * number, rate, seed=1)
-    merged = np.sum(ids.row_lengths().numpy() == 1)
-    assert np.all((ids.row_lengths() == 1) | (ids.row_lengths() == 2))
-    # Five standard deviations.
-    assert abs(merged - (1 - rate) * number) < 5 * (number * rate * (1 - rate)) ** 0.5
-
-
-def test_the_seed_decides_which_merges(bpe):
-    texts = ["ein kleiner Hund rennt über die grüne Wiese"] * 50
-    ids = [bpe.tokenize_with_dropout(texts, 0.2, seed).to_list() for seed in (1, 2, 1)]
-    assert ids[0] == ids[2] != ids[1]
-    assert len({tuple(row) for row in ids[0]}) > 10
-    # Few are left out at a small rate, nearly all at a large one.
-    lengths = [sum(map(len, bpe.tokenize_with_dropout(texts, rate, 1).to_list())) for rate in (1e-6, 0.1, 0.5, 0.999)]
-    assert lengths == sorted(lengths)
-    assert lengths[0] == sum(map(len, bpe.tokenize(texts).to_list()))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.data.bpe_dropout import CUT_SPEC, check_bpe_dropout, choose, cut
 from tf_transformer.data.filters import CHUNK_SPEC, KEPT, any_kept, check_limits, chunks, encode_and_judge
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
@@ -24,7 +23,6 @@ def make_batches(
     seed: int | None = None,
     repeat: bool = False,
     row_multiple: int = 1,
-    bpe_dropout: float = 0.0,
 ) -> tf.data.Dataset:
     """Turns sentence pairs into batches for `model.fit`.
 
@@ -44,9 +42,6 @@ def make_batches(
         repeat: Whether to go on for ever. Epochs then run into each other, with no small batch between them.
         row_multiple: Each batch's number of rows is a multiple of it, rows of padding filling up the last ones: with
             the number of devices, each device gets as many rows as the next, which Keras's `fit` asks for.
-        bpe_dropout: How likely each merge of the tokenizer is to be left out, anew each epoch (BPE-dropout, Provilkov
-            et al., 2020); for training alone. Which pairs are dropped is judged without it, and a pair that it would
-            make longer than `max_length` is cut as usual.
 
     Returns:
         A dataset of `((source_ids, target_ids), labels)`, int32 and padded with 0. Of shape (batch,
@@ -66,13 +61,10 @@ def make_batches(
         ...     assert target_ids.shape == labels.shape
     """
     check_limits(max_length, max_ratio)
-    check_bpe_dropout(bpe_dropout, tokenizers)
     _check(pairs, batch_tokens, max_length * row_multiple, shuffle_buffer)
 
-    def examples(sources, targets, *by_chance):
+    def examples(sources, targets):
         source, target, verdict = encode_and_judge(tokenizers, sources, targets, max_length, max_ratio)
-        if by_chance:
-            source, target = choose([source, target], list(by_chance), verdict, max_length)
         source, target = (tf.ragged.boolean_mask(side, verdict == KEPT) for side in (source, target))
         start, end = (tf.fill([target.nrows(), 1], token) for token in (START_ID, END_ID))
         source_ids, target_ids, labels = (
@@ -83,14 +75,11 @@ def make_batches(
     def length(inputs, labels):
         return tf.maximum(tf.size(inputs[0]), tf.size(labels))
 
-    def rng(what):
-        return random.Random(None if seed is None else f"{seed}, {what}")
-
     def epoch(number):
-        texts = pairs if shuffle_buffer is None else shuffled(pairs, shuffle_buffer, rng(f"epoch {number}"))
-        if not bpe_dropout:
-            return chunks(texts)
-        return cut(chunks(texts), tokenizers, bpe_dropout, rng(f"pieces of epoch {number}"))
+        if shuffle_buffer is None:
+            return chunks(pairs)
+        rng = random.Random(None if seed is None else f"{seed}, epoch {number}")
+        return chunks(shuffled(pairs, shuffle_buffer, rng))
 
     def numbers():
         if not repeat:
@@ -101,8 +90,7 @@ def make_batches(
     epochs = itertools.count()
     bounds = bucket_bounds(max_length)
     dataset = tf.data.Dataset.from_generator(
-        lambda: itertools.chain.from_iterable(map(epoch, numbers())),
-        output_signature=CUT_SPEC if bpe_dropout else CHUNK_SPEC,
+        lambda: itertools.chain.from_iterable(map(epoch, numbers())), output_signature=CHUNK_SPEC
     )
     dataset = dataset.map(examples, num_parallel_calls=2).unbatch()
     # A row of a ragged tensor is a tensor, but unbatch still calls it ragged: a map names it rightly.

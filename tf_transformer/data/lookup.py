@@ -34,12 +34,6 @@ def find_pairs(pairs: Iterable[tuple[str, str]], tokenizers, batch: Any) -> Iter
     """
     (source_ids, _), labels = batch
     wanted = set(zip(_rows(source_ids), _rows(labels), strict=True))
-    # What BPE-dropout has cut otherwise is found by the pieces that its text has as a rule.
-    as_a_rule = (
-        [tuple(row) + (END_ID,) for row in tokenizer.tokenize(tokenizer.detokenize(np.asarray(ids))).to_list()]
-        for tokenizer, ids in ((tokenizers.source, source_ids), (tokenizers.target, labels))
-    )
-    wanted.update(zip(*as_a_rule, strict=True))
     number = 0
     for sources, targets in chunks(pairs):
         encoded = (tokenizers.source.tokenize(sources).to_list(), tokenizers.target.tokenize(targets).to_list())

@@ -95,13 +95,6 @@ class TokenizerSettings(_Settings):
     kind: Literal["bpe", "unigram", "wordpiece"] = Field("bpe", description="how the vocabulary is found")
     vocab_size: Count = Field(description="how many tokens there are, the four special ones included")
     joint: bool = Field(True, description="one vocabulary for both languages")
-    bpe_dropout: Rate = Field(0.0, description="share of the merges left out in training, anew each epoch")
-
-    @model_validator(mode="after")
-    def _check_kind(self) -> TokenizerSettings:
-        if self.bpe_dropout and self.kind != "bpe":
-            refuse("bpe_dropout", f"is {shown(self.bpe_dropout)}, which needs kind: bpe; {self.kind} merges nothing")
-        return self
 
 
 class ModelSettings(_Settings):

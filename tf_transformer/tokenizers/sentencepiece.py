@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Sequence
-from itertools import chain
 
-import sentencepiece
 import tensorflow as tf
 import tensorflow_text as text
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
@@ -17,9 +13,6 @@ from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID,
 
 # SentencePiece takes these for blanks.
 _BLANKS = r"[\s\p{Z}\p{Cc}]+"
-
-# The seed of its draws is one for the whole process.
-_drawing = threading.Lock()
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -73,31 +66,6 @@ class SentencePieceTokenizer(Tokenizer):
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         return self._op.tokenize(texts)
-
-    def tokenize_with_dropout(self, texts: Sequence[str], rate: float, seed: int) -> tf.RaggedTensor:
-        """Splits texts into pieces with merges left out by chance (BPE-dropout, Provilkov et al., 2020).
-
-        Args:
-            texts: any number of them.
-            rate: how likely each merge is to be left out, above 0; of a BPE model.
-            seed: gives the same pieces each time.
-
-        Returns:
-            Ids, shape (texts, None), dtype int32, without START and END.
-
-        Example:
-            >>> from tf_transformer.tokenizers import train_tokenizers
-            >>> tokenizer = train_tokenizers([("a dog", "ein Hund")], vocab_size=280).source
-            >>> ids = tokenizer.tokenize_with_dropout(["a dog"], 0.5, seed=1)
-            >>> tokenizer.detokenize(ids).numpy()
-            array([b'a dog'], dtype=object)
-        """
-        with _drawing:
-            sentencepiece.set_random_generator_seed(seed)
-            # Told how many threads, it starts new ones, whose generators begin with the seed.
-            ids = self._processor.encode(texts, enable_sampling=True, alpha=rate, nbest_size=-1, num_threads=1)
-        flat = tf.constant(list(chain.from_iterable(ids)), tf.int32)
-        return tf.RaggedTensor.from_row_lengths(flat, [len(each) for each in ids])
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         return self._op.detokenize(ids)
