@@ -167,7 +167,9 @@ def new_page(chromium):
 
 def cell_of(frame, row, column, rows, columns):
     """Where a cell's middle is in the window."""
-    box = frame.locator(".cells image").bounding_box()
+    image = frame.locator(".cells image")
+    image.scroll_into_view_if_needed()  # which waits until the page has drawn it
+    box = image.bounding_box()
     return box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows
 
 

@@ -63,13 +63,6 @@ def set_single_threaded_operations(at_once: int) -> bool:
 
     Returns:
         Whether it did.
-
-    Example:
-        >>> import tensorflow as tf
-        >>> from tf_transformer.training.distribution import set_single_threaded_operations
-        >>> _ = tf.constant(1)  # some work
-        >>> set_single_threaded_operations(2)
-        False
     """
     import tensorflow as tf
 

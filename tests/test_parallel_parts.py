@@ -1,0 +1,35 @@
+"""Operations of one thread, which parts side by side need: TensorFlow takes them only before its first work."""
+
+import io
+import subprocess
+import sys
+
+from rich.console import Console
+
+from tests.tiny_run import RECIPE, settings, write_pairs
+from tf_transformer import experiment, load_recipe
+
+PROGRAM = """
+import tensorflow as tf
+from tf_transformer.training.distribution import set_single_threaded_operations
+
+print(set_single_threaded_operations(3))
+print(tf.config.threading.get_intra_op_parallelism_threads(), tf.config.threading.get_inter_op_parallelism_threads())
+tf.constant(1)
+print(set_single_threaded_operations(2))
+"""
+
+
+def test_operations_take_one_thread_unless_tensorflow_is_at_work():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "1", "3", "False"]
+
+
+def test_a_training_that_comes_too_late_for_them_says_so(tmp_path):
+    write_pairs(tmp_path)
+    few = {"training__steps": 2, "training__validate_every": 2, "training__warmup_steps": 1}
+    recipe = load_recipe(RECIPE, settings(tmp_path, **few, training__parallel_parts=5))
+    told = io.StringIO()
+    experiment.train(recipe, tmp_path / "run", Console(file=told, width=1000))
+    assert "training.parallel_parts is 5, but TensorFlow is at work already" in told.getvalue()
+    assert "set TF_NUM_INTRAOP_THREADS=1" in told.getvalue()
