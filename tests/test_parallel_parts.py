@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 
+import tensorflow as tf
 from rich.console import Console
 
 from tests.tiny_run import RECIPE, settings, write_pairs
@@ -30,6 +31,7 @@ def test_a_training_that_comes_too_late_for_them_says_so(tmp_path):
     few = {"training__steps": 2, "training__validate_every": 2, "training__warmup_steps": 1}
     recipe = load_recipe(RECIPE, settings(tmp_path, **few, training__parallel_parts=5))
     told = io.StringIO()
+    tf.constant(1)  # some work
     experiment.train(recipe, tmp_path / "run", Console(file=told, width=1000))
     assert "training.parallel_parts is 5, but TensorFlow is at work already" in told.getvalue()
     assert "set TF_NUM_INTRAOP_THREADS=1" in told.getvalue()
