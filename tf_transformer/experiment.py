@@ -115,8 +115,8 @@ def _train(
     parts = recipe.training.parallel_parts
     if parts > 1 and not set_single_threaded_operations(parts):
         console.print(
-            f"training.parallel_parts is {parts}, but TensorFlow is at work already, with more than one thread an "
-            "operation: it trains alike, but hardly faster; start a process for it, or set TF_NUM_INTRAOP_THREADS=1"
+            f"training.parallel_parts is {parts}, but TensorFlow is at work already: unless its operations take one "
+            "thread each, the training is hardly faster; start a process for it, or set TF_NUM_INTRAOP_THREADS=1"
         )
     strategy = make_strategy(recipe.training.distribution)
     if strategy.num_replicas_in_sync > 1 and recipe.training.steps_per_execution > 1:

@@ -10,8 +10,8 @@ from training_worker import Batch, Options, Training
 
 
 def set_up_threads(options: Options) -> None:
-    """Has an operation use all threads, or with `side_by_side` one; and as many as there are threads run at once."""
-    tf.config.threading.set_intra_op_parallelism_threads(1 if options.get("side_by_side") else options["threads"])
+    """Has an operation use all threads, and as many operations run at once."""
+    tf.config.threading.set_intra_op_parallelism_threads(options["threads"])
     tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
 
 

@@ -11,8 +11,13 @@ def load(options: Options, batches: list[Batch]) -> Training:
 
     from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, TransformerAdam
     from tf_transformer.training import TokenCount
+    from tf_transformer.training.distribution import set_single_threaded_operations
 
-    set_up_threads(options)
+    side_by_side = options.get("side_by_side", False)
+    if side_by_side:
+        set_single_threaded_operations(options["threads"])
+    else:
+        set_up_threads(options)
     sizes = options["sizes"]
     model = Transformer(
         num_layers=sizes["num_layers"],
@@ -35,7 +40,7 @@ def load(options: Options, batches: list[Batch]) -> Training:
         metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
         jit_compile=options["jit_compile"],
     )
-    model.parallel_parts = options["threads"] if options.get("side_by_side") else 1
+    model.parallel_parts = options["threads"] if side_by_side else 1
     return keras_training(model, batches, checked_rows(batches))
 
 

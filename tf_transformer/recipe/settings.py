@@ -292,9 +292,10 @@ class Recipe(_Settings):
         parts, rows = self.training.parts(), self.data.batch_tokens // self.data.max_length
         if parts > rows:
             room = f"data.batch_tokens, {self.data.batch_tokens}, has room for {rows} of data.max_length"
-            accumulates, side_by_side = self.training.gradient_accumulation > 1, self.training.parallel_parts > 1
-            key = "training.gradient_accumulation" if accumulates else "training.parallel_parts"
-            product = "times training.parallel_parts " if accumulates and side_by_side else ""
+            key, *other = (
+                f"training.{k}" for k in ("gradient_accumulation", "parallel_parts") if getattr(self.training, k) > 1
+            )
+            product = "".join(f"times {factor} " for factor in other)
             refuse(key, f"{product}is {parts}; it must be at most {rows}: each part needs a row, and {room}")
         return self
 
