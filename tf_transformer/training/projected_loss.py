@@ -142,9 +142,8 @@ def _chunked(
         loss = ops.sum(smoothed * weight)
         soft = probabilities
         if r_drop:
-            difference, soft_difference = _r_drop(logits - log_normaliser[:, None], probabilities, r_drop)
+            difference, soft = _r_drop(logits, log_normaliser, probabilities, r_drop)
             loss = loss + ops.sum(difference * weight)
-            soft = soft + soft_difference
         correct = ops.cast(of_label >= highest, "float32")
         sums = sums + ops.stack([loss, ops.sum(cross_entropy * weight), ops.sum(correct * weight)])
         if gradients:
@@ -188,16 +187,21 @@ def _loop(condition: Any, body: Any, start: tuple[Any, ...]) -> tuple[Any, ...]:
     return tf.while_loop(condition, body, start, parallel_iterations=1)
 
 
-def _r_drop(log_probabilities: Any, probabilities: Any, alpha: float) -> tuple[Any, Any]:
-    """R-Drop's term of each row of both copies, and its gradient with respect to their logits.
+def _r_drop(logits: Any, log_normaliser: Any, probabilities: Any, alpha: float) -> tuple[Any, Any]:
+    """R-Drop's term of each row of both copies, and the softmax with that term's gradient added to it.
 
     The gradient of `KL(p || q)` is `p (log(p / q) - KL(p || q))` for p's logits, and that of `KL(q || p)` is `p - q`.
     """
-    (log_p, log_q), (p, q) = ops.split(log_probabilities, 2), ops.split(probabilities, 2)
-    ratio = log_p - log_q
-    divergences = [ops.sum(p * ratio, axis=-1), ops.sum(-q * ratio, axis=-1)]
-    of_p = p * (ratio - divergences[0][:, None]) + p - q
-    of_q = q * (-ratio - divergences[1][:, None]) + q - p
+    (logits_p, logits_q), (p, q) = ops.split(logits, 2), ops.split(probabilities, 2)
+    normaliser_p, normaliser_q = ops.split(log_normaliser, 2)
     # A row's weight is halved for its two copies; their terms add up to alpha / 4 (KL(p || q) + KL(q || p)).
     scale = alpha / 2
-    return scale * ops.concatenate(divergences), scale * ops.concatenate([of_p, of_q])
+    # scale log(p / q), up to a number that is the same for a whole row, which is added where there is a number a row:
+    # every operation on the whole vocabulary is a pass over memory.
+    ratio = scale * (logits_p - logits_q)
+    shift = scale * (normaliser_q - normaliser_p)
+    term_p = ops.sum(p * ratio, axis=-1) + shift
+    term_q = -ops.sum(q * ratio, axis=-1) - shift
+    of_p = p * (ratio + (1 + scale + shift - term_p)[:, None]) - scale * q
+    of_q = q * ((1 + scale - shift - term_q)[:, None] - ratio) - scale * p
+    return ops.concatenate([term_p, term_q]), ops.concatenate([of_p, of_q])
