@@ -185,6 +185,22 @@ def test_the_pace_is_that_of_training_alone(monkeypatch, validate):
     assert history["learning_rate"] == pytest.approx([float(schedule(3)), float(schedule(6))], rel=1e-6)
 
 
+def test_the_pace_of_what_is_left_of_an_epoch_counts_no_tokens_from_before(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    model = keras.Sequential([keras.layers.Embedding(11, 11)])
+    count = TokenCount()
+    model.compile("sgd", SmoothedCrossEntropy(), metrics=[count], jit_compile=False)
+    labels = np.array([[6, 6, 6, 0]])
+    model.train_on_batch(labels, labels)  # so that the metric is there
+    # What a saved state does, once Keras has set the metrics back.
+    restores = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: count.count.assign(1000.0))
+    data = tf.data.Dataset.from_tensors((labels, labels)).repeat()
+    history = model.fit(data, steps_per_epoch=2, callbacks=[clock, Pace(), restores], shuffle=False, verbose=0).history
+    assert history["tokens"] == [1006]
+    assert history["tokens_per_second"] == [3]
+
+
 def test_pace_does_not_mind_an_evaluation_of_its_own():
     model = keras.Sequential([keras.layers.Embedding(11, 11)])
     model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)

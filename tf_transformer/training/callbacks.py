@@ -33,6 +33,13 @@ class Pace(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._start = time.perf_counter()
         self._seconds: float | None = None
+        self._counted: float | None = None  # tokens at the epoch's first step here
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        # Where a training goes on in the middle of an epoch, tokens are counted already, whose time is not known here.
+        if self._counted is None:
+            built = all(getattr(metric, "built", True) for metric in self.model.metrics)
+            self._counted = float(self.model.get_metrics_result()["tokens"]) if built else 0.0
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         # Validation is part of the epoch; the time ends where it begins. An evaluation outside `fit` has no start.
@@ -41,7 +48,7 @@ class Pace(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         seconds = self._seconds or time.perf_counter() - self._start
-        logs["tokens_per_second"] = logs["tokens"] / seconds
+        logs["tokens_per_second"] = (logs["tokens"] - self._counted) / seconds
         logs["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         # Loss scaling wraps the optimizer that updates.
         optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
