@@ -45,6 +45,23 @@ def test_on_two_devices():
     assert counts == pytest.approx([5, 3, 1000 - 2 * (3 / 64 + 5 / 32 + 7 / 16)])
 
 
+@pytest.mark.parametrize("broken", [0, 1])
+def test_what_one_device_can_t_take_no_device_does(broken):
+    strategy = make_strategy("mirrored")
+    with strategy.scope():
+        optimizer, weight = scaling(), keras.Variable(1000.0)
+        optimizer.build([weight])
+
+    def each(gradients):
+        optimizer.apply([gradients[tf.distribute.get_replica_context().replica_id_in_sync_group]])
+
+    step = tf.function(lambda gradients: strategy.run(each, args=(gradients,)), autograph=False)
+    step(tf.constant([np.inf if device == broken else 3.0 for device in (0, 1)]))
+    step(tf.constant([5.0, 7.0]))
+    found = [float(keras.ops.convert_to_numpy(each)) for each in (weight, optimizer.steps, optimizer.dynamic_scale)]
+    assert found == [1000 - 12 / 32, 2, 32]
+
+
 @pytest.fixture
 def far_too_high(monkeypatch):
     """A scale that several steps have to halve before there is an update."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+from keras import ops
+
+from tf_transformer.training.distribution import is_one_device, sum_over_replicas
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -40,8 +43,18 @@ class LossScaling(keras.optimizers.LossScaleOptimizer):
             grads: the gradients of the scaled loss; float, as the variables.
             trainable_variables: what to update; unless given, what the optimizer was built with.
         """
-        super().apply(grads, trainable_variables)
+        super().apply(grads if is_one_device() else self._told_of_others(grads), trainable_variables)
         self.steps.assign_add(1)
+
+    def _told_of_others(self, grads: list[Any]) -> list[Any]:
+        """The gradients, one of them NaN if those of any device are not finite.
+
+        Keras asks the first device alone, as though it had the sum of all devices' gradients; each has its own.
+        """
+        not_finite = sum_over_replicas(1.0 - ops.cast(self.check_finite(grads), "float32"))
+        index, first = next((index, grad) for index, grad in enumerate(grads) if grad is not None)
+        told = ops.where(not_finite > 0, ops.full_like(first, float("nan")), first)
+        return [*grads[:index], told, *grads[index + 1 :]]
 
     def stateless_apply(
         self, optimizer_variables: list[Any], grads: list[Any], trainable_variables: list[Any]
