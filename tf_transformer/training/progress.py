@@ -51,7 +51,8 @@ class ProgressBar(keras.callbacks.Callback):
             done = "traced and compiled" if self.model.jit_compile else "traced"
             self.console.print(f"first step: {seconds:.1f} s, in which the model was {done}", highlight=False)
         if self.console.is_terminal:
-            self.progress.update(self.task, advance=1, loss=float(logs["loss"]))
+            # Of `steps_per_execution` steps Keras tells but the last.
+            self.progress.update(self.task, completed=steps_taken(self.model), loss=float(logs["loss"]))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         bleu = f"BLEU {logs['val_bleu']:.2f}   " if "val_bleu" in logs else ""
