@@ -8,9 +8,9 @@ from tf_transformer.averaging import average_checkpoints
 from tf_transformer.run_directory import RunDirectory
 
 
-def checkpoint(run, step, width=8):
+def checkpoint(run, step, width=8, heads=2):
     """A checkpoint of random weights."""
-    model = Transformer(1, width, 2, 16, 20, 20, share_embeddings="all", dropout_rate=0.1)
+    model = Transformer(1, width, heads, 16, 20, 20, share_embeddings="all", dropout_rate=0.1)
     model.build(((None, None), (None, None)))
     random = np.random.default_rng(step)
     for weight in model.trainable_variables:
@@ -46,8 +46,9 @@ def test_more_than_there_are_is_refused(run):
     assert not run.average.exists()
 
 
-def test_checkpoints_of_different_models_are_refused(run):
-    checkpoint(run, 10, width=12)
+@pytest.mark.parametrize("other", [{"width": 12}, {"heads": 4}], ids=str)
+def test_checkpoints_of_different_models_are_refused(run, other):
+    checkpoint(run, 10, **other)
     checkpoint(run, 20)
     with pytest.raises(UserError, match="step-00000010.keras: of another model than step-00000020.keras"):
         average_checkpoints(run, last=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -34,16 +35,23 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
             "give a smaller --last, or train with a larger training.keep_checkpoints"
         )
     model = load_model(files[-1])
+    configuration = _configuration(model)
     total = [np.zeros(weight.shape, "float64") for weight in model.trainable_variables]
     for file in files:
-        weights = [keras.ops.convert_to_numpy(weight) for weight in load_model(file).trainable_variables]
-        if [weight.shape for weight in weights] != [mean.shape for mean in total]:
+        one = load_model(file)
+        # Shapes don't tell: two models may differ in their heads alone.
+        if _configuration(one) != configuration:
             raise UserError(f"{file}: of another model than {files[-1].name}; they can't be averaged")
-        for mean, weight in zip(total, weights, strict=True):
-            mean += weight / last
+        for mean, weight in zip(total, one.trainable_variables, strict=True):
+            mean += keras.ops.convert_to_numpy(weight) / last
     for variable, mean in zip(model.trainable_variables, total, strict=True):
         variable.assign(mean.astype(variable.dtype))
     partial = run.average.with_name(f".partial-{run.average.name}")
     model.save(partial)
     partial.replace(run.average)
     return run.average
+
+
+def _configuration(model: keras.Model) -> dict[str, Any]:
+    """What makes a model another one; in which precision it was trained does not."""
+    return {key: value for key, value in model.get_config().items() if key not in ("name", "dtype")}
