@@ -129,6 +129,14 @@ def test_two_devices_train_with_dropout(run, console):
     assert losses[0] > losses[1] > 0
 
 
+def test_early_stopping_ends_a_training_that_does_not_improve(eager, tmp_path):
+    """With a rate of nothing each validation is like the first, the best one."""
+    still = recipe(validate_every=1, early_stopping=2, learning_rate_scale=1e-30, keep_checkpoints=9)
+    stopped = experiment.train(still, tmp_path / "run")
+    assert [path.stem for path in stopped.step_checkpoints()] == [f"step-{step:08d}" for step in (1, 2, 3)]
+    assert stopped.scores.is_file() and not stopped.training_state.exists()
+
+
 def test_tensorboard_has_the_figures(run):
     train = figures(run.logs / "train")
     names = ("loss", "perplexity", "accuracy", "tokens", "learning_rate", "tokens_per_second", "gradient_norm")

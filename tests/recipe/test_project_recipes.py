@@ -54,6 +54,26 @@ CHANGES = {
     "wmt14_en_de_big": ("wmt14_en_de_base", {**BIG, "model.dropout_rate": 0.3}),
     "wmt14_en_fr_base": ("wmt14_en_de_base", FRENCH),
     "wmt14_en_fr_big": ("wmt14_en_fr_base", BIG),
+    "multi30k_en_de_tok": (
+        "multi30k_en_de",
+        {
+            "data.root": "data/multi30k/tok",
+            "data.max_length": 64,
+            "model.dropout_rate": 0.25,
+            "model.norm_first": True,
+            "training.steps": 8000,
+            "training.schedule": "cosine",
+            "training.learning_rate": 0.002,
+            "training.learning_rate_scale": 1.0,
+            "training.warmup_steps": 1000,
+            "training.r_drop": 5.0,
+            "training.validate_every": 200,
+            "training.keep_checkpoints": 10,
+            "training.average_checkpoints": 10,
+            "evaluation.beam_size": 5,
+            "evaluation.alpha": 1.4,
+        },
+    ),
     "tatoeba_en_de_small": (
         "tatoeba_en_de",
         {"model.num_layers": 4, "model.d_model": 128, "model.num_heads": 4, "model.dff": 256},
@@ -125,7 +145,12 @@ def names_the_files_there_are(path, root):
 
 @pytest.mark.parametrize(
     ("name", "vocab_size", "millions"),
-    [("multi30k_en_de", 6000, 5.5), ("tatoeba_en_de", 8000, 6.0), ("tatoeba_en_de_small", 8000, 2.3)],
+    [
+        ("multi30k_en_de", 6000, 5.5),
+        ("multi30k_en_de_tok", 6000, 5.5),
+        ("tatoeba_en_de", 8000, 6.0),
+        ("tatoeba_en_de_small", 8000, 2.3),
+    ],
 )
 def test_the_small_models_have_the_sizes_their_comments_tell(name, vocab_size, millions):
     path = FOLDER / f"{name}.yaml"

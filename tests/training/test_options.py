@@ -34,6 +34,9 @@ OPTIONS = {
     "parts side by side": ["training.parallel_parts=2"],
     "bfloat16": ["training.precision=mixed_bfloat16"],
     "float16": ["training.precision=mixed_float16"],
+    "XLA": ["training.jit_compile=true"],
+    "XLA and gradient accumulation": ["training.jit_compile=true", "training.gradient_accumulation=2"],
+    "XLA and R-Drop": ["training.jit_compile=true", "training.r_drop=1.0"],
     "steps per execution": ["training.steps_per_execution=50"],
 }
 
