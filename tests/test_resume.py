@@ -227,7 +227,21 @@ def test_from_a_damaged_state_a_model_gets_nothing(tmp_path, place):
     assert not path.exists()
 
 
-def test_a_state_of_another_optimizer_is_told_and_kept(tmp_path):
+def with_another_variable(model: keras.Model) -> keras.Model:
+    model.optimizer.add_variable((), name="another")
+    return model
+
+
+def with_another_shape(model: keras.Model) -> keras.Model:
+    """Its first layer has the state's shapes; it would get the state's weights before the second is looked at."""
+    other = keras.Sequential([*model.layers[:1], keras.layers.Dense(2)])
+    other.compile("adam", "mse")
+    other.optimizer.build(other.trainable_variables)
+    return other
+
+
+@pytest.mark.parametrize("change", [with_another_variable, with_another_shape])
+def test_a_state_of_another_optimizer_is_told_and_kept(tmp_path, change):
     (tmp_path / "checkpoints").mkdir()
     state, saved = TrainingState(tmp_path / "state", Checkpoints(tmp_path / "checkpoints", 1)), small_model()
     state.set_model(saved)
@@ -236,8 +250,9 @@ def test_a_state_of_another_optimizer_is_told_and_kept(tmp_path):
     state.checkpoints.set_model(saved)
     state.checkpoints.save_interrupted()
     before = contents(tmp_path)
-    model = small_model()
-    model.optimizer.add_variable((), name="another")
+    model = change(small_model())
+    weights = model.get_weights()
     with pytest.raises(UserError, match="whole, but not of this model and optimizer"):
         state.restore(model)
     assert contents(tmp_path) == before
+    assert all(np.array_equal(*values) for values in zip(weights, model.get_weights(), strict=True))

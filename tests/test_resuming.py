@@ -3,15 +3,20 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from rich.console import Console
 
 from tests.cli.command import contents
-from tests.test_experiment import ctrl_c_after
+from tests.test_experiment import ctrl_c_after, figures
 from tests.test_resume import flip_a_bit
 from tests.tiny_run import PAIRS
 from tests.training.test_step_faults import on
 from tf_transformer import experiment
+from tf_transformer.averaging import average_checkpoints
+from tf_transformer.corpus import open_source, recipe_batches
 from tf_transformer.errors import UserError
+from tf_transformer.recipe import save_recipe
 from tf_transformer.resuming import find_state
 from tf_transformer.run_directory import RunDirectory
 
@@ -22,7 +27,7 @@ STOPPED = 5  # in the middle of an epoch
 def stopped_once(eager, tmp_path_factory):
     """A recipe, and the folder of a run by it that was stopped."""
     folder = tmp_path_factory.mktemp("stopped")
-    loaded = on(folder, PAIRS, 64, steps=6, validate_every=3, save_every_seconds=60)
+    loaded = on(folder, PAIRS, 64, max_length=32, steps=6, validate_every=3, save_every_seconds=60)
     with ctrl_c_after(STOPPED):
         experiment.train(loaded, folder / "run")
     return loaded, folder / "run"
@@ -59,12 +64,50 @@ def test_another_corpus_is_told(stopped):
         with pytest.raises(UserError, match=r"had other pairs in data\.train \(24 pairs, CRC-32 .*; now 24 pairs, CRC"):
             experiment.train(loaded, run.path)
     source.write_bytes(first)
-    written = run.training_state / "corpus.json"
+    written = run.training_state / "start.json"
     flip_a_bit(written, 0)
-    with pytest.raises(UserError, match=r"corpus\.json: damaged; remove it"):
+    with pytest.raises(UserError, match=r"start\.json: missing or damaged"):
         experiment.train(loaded, run.path)
     flip_a_bit(written, 0)
     assert contents(run.path) == before
+
+
+def tokens(loaded, run, devices, begin, end):
+    """How many target tokens the batches of some steps have."""
+    pairs = open_source(loaded.data, "train"), open_source(loaded.data, "validation")
+    batches, _ = recipe_batches(loaded, run.load_tokenizers(), *pairs, devices, Console(quiet=True))
+    return sum(np.count_nonzero(labels) for _, labels in batches.skip(begin).take(end - begin).as_numpy_iterator())
+
+
+def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tmp_path):
+    """As on a machine with more GPUs; each device counts figures of its own, in mid-epoch."""
+    loaded, run = stopped
+    before = contents(run.path)
+    more = loaded.model_copy(update={"training": loaded.training.model_copy(update={"distribution": "mirrored"})})
+    save_recipe(more, run.recipe)
+    with pytest.raises(UserError, match=r"had 1 device\(s\), here are 2, .* begin a new one .* --resume "):
+        experiment.train(more, run.path)
+    save_recipe(loaded, run.recipe)
+    assert contents(run.path) == before
+    other = experiment.train(more, tmp_path / "other", resume=run.path)
+    ((_, counted),) = figures(other.logs / "train")["epoch_tokens"]
+    assert counted == tokens(loaded, run, devices=1, begin=3, end=5) + tokens(loaded, run, devices=2, begin=5, end=6)
+
+
+@pytest.mark.parametrize("changes", [{"ema": 0.9}, {"precision": "mixed_float16"}], ids=str)
+def test_a_state_that_another_optimizer_can_t_take_is_told(stopped, changes, tmp_path):
+    loaded, run = stopped
+    changed = loaded.model_copy(update={"training": loaded.training.model_copy(update=changes)})
+    with pytest.raises(UserError, match=rf"differs in training\.{next(iter(changes))}; give this one the same"):
+        experiment.train(changed, tmp_path / "new", resume=run.path)
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_average_from_before_is_not_the_model_of_the_training_that_goes_on(stopped):
+    loaded, run = stopped
+    average_checkpoints(run, last=1)
+    experiment.train(loaded, run.path)
+    assert not run.average.exists() and run.best_checkpoint() == run.best
 
 
 def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_path):

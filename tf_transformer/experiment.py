@@ -24,7 +24,7 @@ from tf_transformer.export.translator import Translator
 from tf_transformer.fitting import fit
 from tf_transformer.model import Transformer
 from tf_transformer.recipe import Recipe, load_recipe, save_recipe
-from tf_transformer.resuming import check_same, check_same_corpus, copy_state, find_state, run_of, save_corpus
+from tf_transformer.resuming import check_same, check_same_start, copy_state, find_state, run_of, save_start
 from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.cluster import is_chief
@@ -129,7 +129,7 @@ def _train(
     # One pass, so that a mistake in them is told now and not after hours.
     corpus = dict(zip(("train", "validation", "test"), map(fingerprint, sources), strict=False))
     if has_state and chief:
-        check_same_corpus(corpus, run)
+        check_same_start(corpus, strategy.num_replicas_in_sync, run)
     for pairs in sources[2:]:
         tell_left_out("test", pairs, console)
     keras.utils.set_random_seed(recipe.seed)
@@ -156,7 +156,7 @@ def _train(
         held.enter_context(run.locked())
     if chief and not has_state:
         save_recipe(recipe, run.recipe)
-        save_corpus(corpus, run)
+        save_start(corpus, strategy.num_replicas_in_sync, run)
         tokenizers.save(run.tokenizer)
     if chief and origin:
         copy_state(origin, run)

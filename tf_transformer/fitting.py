@@ -71,13 +71,14 @@ def fit(
     faults = StepFaults(train_batches, partial(find_pairs, train_pairs, tokenizers), run.path / "bad_batch.tsv")
     # The average of the weights comes before all that looks at them.
     average = [AveragedWeights()] if training.ema else []
+    pace = Pace()
     callbacks = [EpochEnds(training.steps, training.validate_every), *average]
     if chief:
         # Greedily: it is to show the model's progress, at little cost.
         translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
         shown = max(training.sample_translations, recipe.tensorboard.attention, recipe.tensorboard.bleu)
         tensorboard = tensorboard_callbacks(recipe, run, translator, list(islice(validation_pairs, shown)))
-        callbacks += [faults, Pace(), wait, *tensorboard, checkpoints, progress]
+        callbacks += [faults, pace, wait, *tensorboard, checkpoints, progress]
     early_stopping = None
     if training.early_stopping:
         early_stopping = keras.callbacks.EarlyStopping("val_perplexity", mode="min", patience=training.early_stopping)
@@ -89,6 +90,7 @@ def fit(
         checkpoints,
         *average,
         early_stopping=early_stopping,
+        pace=pace,
         seconds_between=seconds_between,
     )
     interruption = Interruption(state, checkpoints)

@@ -12,7 +12,7 @@ from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training.state import is_whole, saved_states
 
-CORPUS = "corpus.json"  # beside the states
+START = "start.json"  # beside the states
 
 # What makes the variables and the ids that a state holds.
 SHAPES = ("model.", "tokenizer.")
@@ -22,7 +22,7 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
     """Raises a UserError where a run that would go on was begun with another recipe."""
     if not run.recipe.is_file():  # broken off before it was written
         return
-    other = _differences(recipe, run)
+    other = _differences(recipe, load_recipe(run.recipe))
     if other:
         raise UserError(
             f"{run.path}: a training that was broken off lies here, which differs in {', '.join(other)}; give its own "
@@ -30,31 +30,40 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
         )
 
 
-def save_corpus(corpus: dict[str, str], run: RunDirectory) -> None:
-    """Writes down which pairs a training began with, for `check_same_corpus`."""
-    (run.training_state / CORPUS).write_text(json.dumps(corpus), encoding="utf-8")
+def save_start(corpus: dict[str, str], devices: int, run: RunDirectory) -> None:
+    """Writes down which pairs, and on how many devices, a training began with, for `check_same_start`."""
+    (run.training_state / START).write_text(json.dumps({"devices": devices, "corpus": corpus}), encoding="utf-8")
 
 
-def check_same_corpus(corpus: dict[str, str], run: RunDirectory) -> None:
-    """Raises a UserError where a training that would go on was begun with other pairs.
+def check_same_start(corpus: dict[str, str], devices: int, run: RunDirectory) -> None:
+    """Raises a UserError where a training that would go on was begun with other pairs, or on more or fewer devices.
 
     Args:
         corpus: a fingerprint for each split.
+        devices: how many share a batch, which decides how many rows it has.
         run: where the training was broken off.
     """
-    file = run.training_state / CORPUS
-    if not file.is_file():  # an earlier version wrote none
-        return
+    file = run.training_state / START
     try:
         before = json.loads(file.read_bytes())
-    except ValueError:
-        raise UserError(f"{file}: damaged; remove it if the pairs are those that the training began with") from None
+    except (OSError, ValueError):
+        raise UserError(
+            f"{file}: missing or damaged, so that nothing tells whether this training goes on with what it began with; "
+            f"begin a new one from its state with --resume {run.path} and another --run-dir"
+        ) from None
     for split, now in corpus.items():
-        if before[split] != now:
+        if before["corpus"][split] != now:
             raise UserError(
-                f"{run.path}: the training that was broken off here had other pairs in data.{split} ({before[split]}; "
-                f"now {now}); put those back to go on with it, or give another folder with --run-dir"
+                f"{run.path}: the training that was broken off here had other pairs in data.{split} "
+                f"({before['corpus'][split]}; now {now}); put those back to go on with it, or give another folder with "
+                "--run-dir"
             )
+    if before["devices"] != devices:
+        raise UserError(
+            f"{run.path}: the training that was broken off here had {before['devices']} device(s), here are {devices}, "
+            f"with which its batches would be others; go on with as many, or begin a new one from its state with "
+            f"--resume {run.path} and another --run-dir"
+        )
 
 
 def find_state(path: str | os.PathLike, recipe: Recipe) -> Path:
@@ -77,7 +86,14 @@ def find_state(path: str | os.PathLike, recipe: Recipe) -> Path:
     if not is_whole(states[-1]):
         raise UserError(f"--resume {states[-1]}: damaged; give another state, or the folder of another run")
     origin = run_of(states[-1])
-    other = [key for key in _differences(recipe, RunDirectory.open(origin.path)) if key.startswith(SHAPES)]
+    theirs = load_recipe(RunDirectory.open(origin.path).recipe)
+    other = [key for key in _differences(recipe, theirs) if key.startswith(SHAPES)]
+    # What an optimizer's variables are depends on these; their other values may differ.
+    ours, before = recipe.training, theirs.training
+    if (ours.ema is None) != (before.ema is None):
+        other.append("training.ema")
+    if (ours.precision == "mixed_float16") != (before.precision == "mixed_float16"):
+        other.append("training.precision")
     if other:
         raise UserError(f"--resume {path}: that run differs in {', '.join(other)}; give this one the same")
     return states[-1]
@@ -96,7 +112,7 @@ def copy_state(state: Path, run: RunDirectory) -> None:
             shutil.copy2(checkpoint, run.checkpoints)
 
 
-def _differences(recipe: Recipe, run: RunDirectory) -> list[str]:
+def _differences(recipe: Recipe, other: Recipe) -> list[str]:
     """The keys of the settings that two recipes differ in."""
-    theirs, ours = load_recipe(run.recipe).flat(), recipe.flat()
+    ours, theirs = recipe.flat(), other.flat()
     return [key for key in ours if theirs[key] != ours[key]]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-BEST, INTERRUPTED = "best.keras", "interrupted.keras"
+AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
 
 
@@ -43,7 +43,7 @@ class RunDirectory:
         self.recipe = self.path / "recipe.yaml"
         self.tokenizer = self.path / "tokenizer"
         self.checkpoints = self.path / "checkpoints"
-        self.average = self.checkpoints / "average.keras"
+        self.average = self.checkpoints / AVERAGE
         self.best = self.checkpoints / BEST
         self.interrupted = self.checkpoints / INTERRUPTED
         self.training_state = self.path / "training_state"

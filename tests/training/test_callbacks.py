@@ -21,6 +21,7 @@ from tf_transformer.training import (
     ValidationBleu,
     callbacks,
 )
+from tf_transformer.training.state import TrainingState
 
 SOURCE, TARGET, LABELS = (
     np.array([[5, 9, 3], [7, 3, 0]]),
@@ -185,20 +186,30 @@ def test_the_pace_is_that_of_training_alone(monkeypatch, validate):
     assert history["learning_rate"] == pytest.approx([float(schedule(3)), float(schedule(6))], rel=1e-6)
 
 
-def test_the_pace_of_what_is_left_of_an_epoch_counts_no_tokens_from_before(monkeypatch):
+def test_the_pace_of_an_epoch_that_is_gone_on_with_is_that_of_all_of_it(monkeypatch, tmp_path):
+    """Of the three tokens a second before it was broken off as well, which the metric has counted."""
     clock = Clock()
     monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: clock.now))
-    model = keras.Sequential([keras.layers.Embedding(11, 11)])
-    count = TokenCount()
-    model.compile("sgd", SmoothedCrossEntropy(), metrics=[count], jit_compile=False)
-    labels = np.array([[6, 6, 6, 0]])
-    model.train_on_batch(labels, labels)  # so that the metric is there
-    # What a saved state does, once Keras has set the metrics back.
-    restores = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: count.count.assign(1000.0))
-    data = tf.data.Dataset.from_tensors((labels, labels)).repeat()
-    history = model.fit(data, steps_per_epoch=2, callbacks=[clock, Pace(), restores], shuffle=False, verbose=0).history
-    assert history["tokens"] == [1006]
-    assert history["tokens_per_second"] == [3]
+    (tmp_path / "checkpoints").mkdir()
+
+    def fit(steps: int, tokens: int, save: bool) -> keras.callbacks.History:
+        model = keras.Sequential([keras.Input([4]), keras.layers.Embedding(11, 11)])
+        model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)
+        model.optimizer.build(model.trainable_variables)
+        labels = np.array([[6] * tokens + [0] * (4 - tokens)])
+        model.evaluate(labels, labels, verbose=0)  # so that the metric is there
+        pace = Pace()
+        state = TrainingState(tmp_path / "state", Checkpoints(tmp_path / "checkpoints", 1), pace=pace)
+        state.restore(model)
+        saves = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: save and state.save())
+        data = tf.data.Dataset.from_tensors((labels, labels)).repeat()
+        watched = [clock, pace, saves] if save else [clock, pace, state]
+        state.set_model(model)
+        return model.fit(data, steps_per_epoch=steps, callbacks=watched, shuffle=False, verbose=0).history
+
+    fit(steps=2, tokens=3, save=True)
+    history = fit(steps=1, tokens=4, save=False)
+    assert history["tokens"] == [10] and history["tokens_per_second"] == [10 / 3]
 
 
 def test_pace_does_not_mind_an_evaluation_of_its_own():

@@ -28,27 +28,30 @@ class Pace(keras.callbacks.Callback):
 
     Real target tokens are counted, and the time of training alone, without validation. The model must be compiled
     with the metric `TokenCount`. Where the optimizer keeps it, the last step's `gradient_norm` is added too.
+
+    Attributes:
+        seconds: spent on the epoch before its training was broken off, as `spent` told then; 0 unless it was.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self._start: float | None = None  # when the time that `seconds` does not hold yet began
+
+    def spent(self) -> float:
+        """The seconds of training in this epoch so far."""
+        return self.seconds + (time.perf_counter() - self._start if self._start is not None else 0.0)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._start = time.perf_counter()
-        self._seconds: float | None = None
-        self._counted: float | None = None  # tokens at the epoch's first step here
-
-    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        # Where a training goes on in the middle of an epoch, tokens are counted already, whose time is not known here.
-        if self._counted is None:
-            built = all(getattr(metric, "built", True) for metric in self.model.metrics)
-            self._counted = float(self.model.get_metrics_result()["tokens"]) if built else 0.0
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        # Validation is part of the epoch; the time ends where it begins. An evaluation outside `fit` has no start.
-        if getattr(self, "_start", None) is not None and self._seconds is None:
-            self._seconds = time.perf_counter() - self._start
+        # Validation is part of the epoch; the time ends where it begins.
+        self.seconds, self._start = self.spent(), None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        seconds = self._seconds or time.perf_counter() - self._start
-        logs["tokens_per_second"] = (logs["tokens"] - self._counted) / seconds
+        logs["tokens_per_second"] = logs["tokens"] / self.spent()
+        self.seconds, self._start = 0.0, None
         logs["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         # Loss scaling wraps the optimizer that updates.
         optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from tf_transformer.errors import UserError, reason
-from tf_transformer.run_directory import BEST, INTERRUPTED
+from tf_transformer.run_directory import AVERAGE, BEST, INTERRUPTED
 from tf_transformer.training.callbacks import steps_taken
 
 
@@ -66,6 +66,10 @@ class Checkpoints(keras.callbacks.Callback):
             if file.name > _name(step):
                 file.unlink()
         (self.directory / INTERRUPTED).unlink(missing_ok=True)
+
+    def forget_average(self) -> None:
+        """Removes the average of checkpoints, which would be taken for the model of a training that goes on."""
+        (self.directory / AVERAGE).unlink(missing_ok=True)
 
     def _saved(self) -> list[Path]:
         return sorted(self.directory.glob("step-*.keras"))

@@ -16,7 +16,7 @@ import keras
 import numpy as np
 
 from tf_transformer.errors import UserError, reason
-from tf_transformer.training.callbacks import AveragedWeights, steps_taken
+from tf_transformer.training.callbacks import AveragedWeights, Pace, steps_taken
 from tf_transformer.training.checkpoints import Checkpoints, sync
 from tf_transformer.training.step_faults import ADVICE
 
@@ -37,6 +37,7 @@ class TrainingState(keras.callbacks.Callback):
         checkpoints: knows the best perplexity so far.
         average: holds the weights in training while the model shows their average, if there is one.
         early_stopping: counts validations without improvement, if that ends the training.
+        pace: takes the time of an epoch, if anything does.
         seconds_between: how long to train from one state to the next within an epoch; infinite for none there.
 
     Attributes:
@@ -52,6 +53,7 @@ class TrainingState(keras.callbacks.Callback):
         checkpoints: Checkpoints,
         average: AveragedWeights | None = None,
         early_stopping: keras.callbacks.EarlyStopping | None = None,
+        pace: Pace | None = None,
         seconds_between: float = 60.0,
     ) -> None:
         super().__init__()
@@ -59,6 +61,7 @@ class TrainingState(keras.callbacks.Callback):
         self.checkpoints = checkpoints
         self.average = average
         self.early_stopping = early_stopping
+        self.pace = pace
         self.seconds_between = seconds_between
         self.step = self.epoch = 0
         self.seconds = 0.0
@@ -85,26 +88,29 @@ class TrainingState(keras.callbacks.Callback):
             The damaged states that were passed over.
 
         Raises:
-            UserError: the newest state holds other variables than the model and its optimizer; nothing is removed.
+            UserError: the newest state holds other variables than the model and its optimizer; nothing is removed, and
+                nothing is in the model.
         """
         import tensorflow as tf
 
+        variables = [variable.value for variable in _variables(model)]
         damaged = []
         for path in reversed(self.saved()):
             remembered = tf.Variable("", dtype=tf.string)
             try:
-                variables = [variable.value for variable in _variables(model)]
-                checkpoint = tf.train.Checkpoint(variables=variables, remembered=remembered)
-                checkpoint.read(str(path / "variables")).assert_consumed()
-                self._remembered = json.loads(remembered.numpy())
+                holds = _holds(path, variables)
+                if holds:
+                    checkpoint = tf.train.Checkpoint(variables=variables, remembered=remembered)
+                    checkpoint.read(str(path / "variables")).assert_consumed()
+                    self._remembered = json.loads(remembered.numpy())
             except (tf.errors.OpError, ValueError):
                 damaged.append(path)
                 continue
-            except AssertionError:
+            if not holds:
                 raise UserError(
                     f"{path}: whole, but not of this model and optimizer; go on with the version of the package that "
                     "saved it, or give another folder with --run-dir"
-                ) from None
+                )
             self.step = steps_taken(model)
             self.epoch, self.seconds, self.ended = (self._remembered[name] for name in ("epoch", "seconds", "ended"))
             # One that begins from another run's state may have left that one's best behind.
@@ -113,6 +119,8 @@ class TrainingState(keras.callbacks.Callback):
         for left in (*damaged, *self.directory.glob(".partial-*")):
             shutil.rmtree(left)
         self.checkpoints.forget_after(self.step)
+        if not self.ended:
+            self.checkpoints.forget_average()
         return damaged
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -120,11 +128,16 @@ class TrainingState(keras.callbacks.Callback):
         if self.early_stopping:
             for name, value in self._remembered.get("early_stopping", {}).items():
                 setattr(self.early_stopping, name, value)
+        if self.pace:
+            self.pace.seconds = self._remembered.get("epoch_seconds", 0.0)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         # Which Keras has just begun anew; they tell of the whole epoch, and so of what came before the state.
         metrics, self._remembered["metrics"] = self._remembered.get("metrics", []), []
         for parts, values in zip(self._metrics_parts() if metrics else [], metrics, strict=True):
+            # Another run, whose state this one begins from, may have had another number of devices.
+            if len(values) != len(parts):
+                values = [sum(values), *[0.0] * (len(parts) - 1)]
             for part, value in zip(parts, values, strict=True):
                 part.assign(value)
 
@@ -174,6 +187,8 @@ class TrainingState(keras.callbacks.Callback):
             "best": self.checkpoints.best,
             "metrics": metrics,
         }
+        if self.pace:
+            remembered["epoch_seconds"] = self.pace.spent()
         if self.early_stopping:
             remembered["early_stopping"] = {name: getattr(self.early_stopping, name) for name in ("wait", "best")}
         with self.average.hidden() if self.average else nullcontext():
@@ -231,6 +246,22 @@ def is_whole(path: Path) -> bool:
     except (tf.errors.OpError, ValueError):
         return False
     return True
+
+
+def _holds(path: Path, variables: list[Any]) -> bool:
+    """Whether a state is of such variables; asked before any of them is changed.
+
+    Raises:
+        ValueError, OpError: the state is damaged.
+    """
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(path / "variables"))
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    names = [f"variables/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(len(variables))]
+    saved = [(shapes.get(name), dtypes.get(name)) for name in names]
+    more = f"variables/{len(variables)}/.ATTRIBUTES/VARIABLE_VALUE" in shapes
+    return not more and saved == [(variable.shape.as_list(), variable.dtype) for variable in variables]
 
 
 def _variables(model: keras.Model) -> list[Any]:
