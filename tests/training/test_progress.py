@@ -24,4 +24,5 @@ def test_the_bar_counts_steps_and_not_executions(at_once):
         optimizer.iterations.assign(step)
         bar.on_train_batch_end(step - 1, {"loss": 2.5})
     bar.stop()
-    assert "15/20" in console.file.getvalue()
+    said = console.file.getvalue()
+    assert "15/20" in said and "in which 5 batches were passed over and the model was traced" in said
