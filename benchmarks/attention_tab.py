@@ -97,17 +97,19 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     from playwright.sync_api import sync_playwright
 
+    from tf_transformer.tensorboard.events import Index
+
     browser_path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not browser_path:
         raise SystemExit("a browser is needed: install chromium")
     with tempfile.TemporaryDirectory() as folder:
         write_logs(Path(folder) / "run")
         size = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
+        began = time.perf_counter()
+        Index(Path(folder)).refresh()
+        index = time.perf_counter() - began
         process, address = start_tensorboard(Path(folder))
         try:
-            began = time.perf_counter()
-            urllib.request.urlopen(f"{address}/data/plugin/attention/runs").read()
-            index = time.perf_counter() - began
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(
                     executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"]

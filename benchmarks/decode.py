@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from exports import EXTRA_LENGTH, export_saved_model, write_plain_weights
+from exports import EXTRA_LENGTH, export_saved_model, special_tokens, write_plain_weights
 from machine import describe_machine
 from processes import EngineProcess
 from report import Result, circumstances, table
@@ -26,11 +26,12 @@ class Engine:
 
     Attributes:
         script: its file in `engines/`.
-        model: its model's folder; `{beam_size}` where the export has one.
+        model: its model's folder; `{beam_size}` and `{alpha}` where the export has them.
         python: whose Python runs it: "own", "opennmt" or "peers".
         takes: "text" or "pieces", as what it gives.
         beam_sizes: those it has; all unless given.
         most_at_once: the largest batch it takes.
+        from_plain_weights: whether its model is made from weights in an archive.
     """
 
     script: str
@@ -39,15 +40,16 @@ class Engine:
     takes: str = "pieces"
     beam_sizes: tuple[int, ...] | None = None
     most_at_once: int | None = None
+    from_plain_weights: bool = False
 
 
 ENGINES = {
-    OURS: Engine("saved_model.py", "tf_transformer-beam{beam_size}/1", "own", takes="text"),
+    OURS: Engine("saved_model.py", "tf_transformer-beam{beam_size}-alpha{alpha}/1", "own", takes="text"),
     "tutorial": Engine("tutorial.py", "tutorial", "own", takes="text", beam_sizes=(1,), most_at_once=1),
     "CTranslate2 float32": Engine("ct2.py", "ctranslate2-float32", "peers"),
     "CTranslate2 int8": Engine("ct2.py", "ctranslate2-int8", "peers"),
-    "OpenNMT-tf": Engine("opennmt_tf.py", "opennmt-beam{beam_size}", "opennmt"),
-    "Marian": Engine("marian.py", "marian", "peers"),
+    "OpenNMT-tf": Engine("opennmt_tf.py", "opennmt-beam{beam_size}-alpha{alpha}", "opennmt", from_plain_weights=True),
+    "Marian": Engine("marian.py", "marian", "peers", from_plain_weights=True),
 }
 
 
@@ -78,15 +80,17 @@ class Benchmark:
             "alpha": arguments.alpha,
             "extra_length": EXTRA_LENGTH,
             "longest_source": len(self.sentences[-1][0]),
-            **write_plain_weights(self.model, self.tokenizers, folder),
+            **special_tokens(self.tokenizers),
         }
+        if any(ENGINES[name].from_plain_weights for name in arguments.engines):
+            self.options |= write_plain_weights(self.model, self.tokenizers, folder)
 
     def export(self) -> None:
         """Writes every engine's models, but those that are there already."""
         for name in self.arguments.engines:
             engine = ENGINES[name]
             for beam_size in self._beam_sizes(engine):
-                destination = self.folder / engine.model.format(beam_size=beam_size)
+                destination = self._model(engine, beam_size)
                 if not destination.exists():
                     _tell(f"writing {destination.name}")
                     self._exporter(name)(destination, beam_size)
@@ -113,6 +117,9 @@ class Benchmark:
         log = self.folder / f"{engine.script}.log"
         return EngineProcess(self.pythons[engine.python], engine.script, options, log)
 
+    def _model(self, engine: Engine, beam_size: int) -> Path:
+        return self.folder / engine.model.format(beam_size=beam_size, alpha=self.arguments.alpha)
+
     def _beam_sizes(self, engine: Engine) -> list[int]:
         return [size for size in self.arguments.beam_sizes if engine.beam_sizes is None or size in engine.beam_sizes]
 
@@ -125,7 +132,7 @@ class Benchmark:
                 continue
             size = min(batch_size, engine.most_at_once or batch_size)
             sentences = self.sentences if size > 1 else _spread(self.sentences, self.arguments.single_sentences)
-            process = self._start(engine, self.folder / engine.model.format(beam_size=beam_size), beam_size)
+            process = self._start(engine, self._model(engine, beam_size), beam_size)
             inputs = [text if engine.takes == "text" else pieces for pieces, text, _ in sentences]
             process.send([inputs[i : i + size] for i in range(0, len(inputs), size)])
             result = Result(name, beam_size, size, len(sentences), versions=process.hello["versions"])

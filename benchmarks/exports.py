@@ -33,11 +33,20 @@ def write_weights(model: Transformer, file: Path) -> None:
     np.savez(file, positions=np.asarray(model.encoder.position_encoding.table), **weights)
 
 
+def special_tokens(tokenizers: TokenizerPair) -> dict[str, Any]:
+    """What an engine is told of padding and of the tokens that begin and end a sentence."""
+    special = {"pad": PAD_ID, "unknown": UNKNOWN_ID, "start": START_ID, "end": END_ID}
+    return {
+        "special_ids": special,
+        "special_pieces": {name: tokenizers.source.pieces([i])[0] for name, i in special.items()},
+    }
+
+
 def write_plain_weights(model: Transformer, tokenizers: TokenizerPair, folder: Path) -> dict[str, Any]:
     """Writes weights and vocabulary as an engine with another Python reads them.
 
     Returns:
-        The engines' options: where the two files are, the model's sizes, and its special tokens.
+        The engines' options: where the two files are, and the model's sizes.
 
     Raises:
         SystemExit: a model that the peers have no form for.
@@ -50,13 +59,10 @@ def write_plain_weights(model: Transformer, tokenizers: TokenizerPair, folder: P
     write_weights(model, folder / "weights.npz")
     pieces = tokenizers.source.pieces(list(range(tokenizers.source.vocab_size)))
     (folder / "vocabulary.json").write_text(json.dumps(pieces), encoding="utf-8")
-    special = {"pad": PAD_ID, "unknown": UNKNOWN_ID, "start": START_ID, "end": END_ID}
     return {
         "weights": str(folder / "weights.npz"),
         "vocabulary": str(folder / "vocabulary.json"),
         "opennmt_vocabulary": str(folder / "opennmt.vocabulary"),
-        "special_ids": special,
-        "special_pieces": {name: pieces[i] for name, i in special.items()},
         "sizes": {
             "num_layers": model.num_layers,
             "d_model": model.d_model,

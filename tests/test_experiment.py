@@ -32,6 +32,7 @@ from tf_transformer import (
 from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.tensorboard.events import Index
+from tf_transformer.terminal import show_scores
 from tf_transformer.training import EpochEnds
 from tf_transformer.training.callbacks import steps_taken
 from tf_transformer.translation import load_translate, translate_texts
@@ -286,6 +287,20 @@ def test_the_scores_are_those_of_its_translations(run):
     assert scores["signature"] == str(bleu.get_signature())
     assert (scores["set"], scores["sentences"]) == ("test", 300)
     assert scores["training_seconds"] > 0 and scores["loss"] > 0
+
+
+def test_a_perplexity_tells_of_how_many_sentences_it_is(run, capsys):
+    (source, reference), *_ = DemoSource("test")
+    whole = (source, reference)
+    scores = experiment.evaluate(run, [whole, (source, ""), ("", reference), ("word " * 100, reference)])
+    assert (scores["sentences"], scores["perplexity_sentences"]) == (4, 1)
+    assert scores["perplexity"] == pytest.approx(experiment.evaluate(run, [whole])["perplexity"])
+    show_scores(scores, as_json=False)
+    assert "the perplexity leaves out 3 of 4 sentences" in capsys.readouterr().err
+    without = experiment.evaluate(run, [(source, " ")])
+    assert "perplexity" not in without and without["perplexity_sentences"] == 0
+    show_scores(without, as_json=False)
+    assert "perplexity" not in capsys.readouterr().out
 
 
 def test_another_search_is_scored_by_its_own_translations(run):

@@ -288,9 +288,12 @@ def inspect(
         from tf_transformer.tensorboard.page import write_page
 
     inspections = inspect(load_attend(model), sentences)
+    for number, each in enumerate(inspections, start=1):
+        if not each.target_tokens:  # a tokenizer takes more characters for blanks than Python does
+            raise UserError(f"sentence {number} is blank; give words to translate")
     for each in inspections:
         if each.truncated:
-            notes.print(f"cut to the model's positions: {each.source}", markup=False)
+            notes.print(f"cut to the model's positions: {each.source}")
         print(each.translation)
     if logdir:
         # A run of its own for each model: they can be compared.
@@ -339,7 +342,7 @@ def demo() -> None:
     with quiet_tensorflow():
         from tf_transformer.demo import run_demo
 
-    run_demo(recipe, Path("runs"), Path("savedmodels"), Console(highlight=False, soft_wrap=True))
+    run_demo(recipe, Path("runs"), Path("savedmodels"), Console(highlight=False, markup=False, soft_wrap=True))
 
 
 def main() -> None:

@@ -96,4 +96,4 @@ def tell_left_out(name: str, pairs: Pairs, console: Console) -> None:
     if getattr(pairs, "skipped", 0):
         console.print(f"{name}: {pairs.skipped:,} pairs skipped for invalid UTF-8", highlight=False)
     for lost in getattr(pairs, "lost", ()):
-        console.print(f"{name}: {lost}", highlight=False)
+        console.print(f"{name}: {lost}", highlight=False, markup=False)

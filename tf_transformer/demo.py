@@ -69,16 +69,14 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
     console.print(table)
     console.print("\nTranslated by the SavedModel in a new process:\n")
     for (source, reference), translation in zip(samples, translations, strict=True):
-        console.print(f"  {source}\n  {translation}", markup=False)
+        console.print(f"  {source}\n  {translation}")
         if translation != reference:
-            console.print(f"  (should be: {reference})", markup=False)
+            console.print(f"  (should be: {reference})")
         console.print()
-    console.print(f"attention picture: {picture}", markup=False)
-    console.print(f"attention, step by step: tensorboard --logdir {run.path}   (tab Attention)", markup=False)
-    console.print(
-        f"SavedModel:        {exported}\n\nLoad it, and translator.translate([...]) translates:\n", markup=False
-    )
-    console.print(LOADING.format(path=str(exported)), markup=False)
+    console.print(f"attention picture: {picture}")
+    console.print(f"attention, step by step: tensorboard --logdir {run.path}   (tab Attention)")
+    console.print(f"SavedModel:        {exported}\n\nLoad it, and translator.translate([...]) translates:\n")
+    console.print(LOADING.format(path=str(exported)))
     return run
 
 

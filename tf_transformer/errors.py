@@ -14,6 +14,13 @@ def reason(error: Exception) -> str:
     return (text.strip() or type(error).__name__).splitlines()[0][:300]
 
 
+def why_not_written(error: Exception) -> str:
+    """Why something can't be written, in one line."""
+    # Of a full disk TensorFlow's message names only a file.
+    full = type(error).__name__ == "ResourceExhaustedError"
+    return "no space left on device, or a quota is reached" if full else reason(error)
+
+
 class Preempted(Exception):
     """A training was told to stop by SIGTERM, and can go on from where it was.
 

@@ -16,6 +16,7 @@ from tf_transformer.averaging import average_checkpoints
 from tf_transformer.corpus import Pairs, fingerprint, open_source, recipe_batches, tell_left_out
 from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.failures import original_errors
+from tf_transformer.data.filters import count_pairs
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation import evaluate_translations
 from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
@@ -198,7 +199,9 @@ def evaluate(
         streams: batches at once.
 
     Returns:
-        What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more.
+        What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more. Perplexity, accuracy and loss are
+        those of the "perplexity_sentences" that are not empty on a side, nor longer than the model's positions; where
+        there are none they are missing.
     """
     recipe = load_recipe(run.recipe)
     model, tokenizers = load_model(run.path), run.load_tokenizers()
@@ -208,12 +211,14 @@ def evaluate(
     batches = make_batches(
         sentences, tokenizers, batch_tokens=max(recipe.data.batch_tokens, longest), max_length=longest
     )
-    figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True)
+    scored = count_pairs(sentences, tokenizers, max_length=longest).kept
+    figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True) if scored else {}
     translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(**(changes or {})))
     scores, _ = evaluate_translations(
         translator.translate, sentences, lowercase, batch_size or recipe.evaluation.batch_size, streams
     )
-    return {**scores, **{name: figures[name] for name in ("perplexity", "accuracy", "loss")}}
+    chosen = {name: figures[name] for name in ("perplexity", "accuracy", "loss") if name in figures}
+    return {**scores, **chosen, "perplexity_sentences": scored}
 
 
 def export_run(
@@ -243,4 +248,5 @@ def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, qu
     """Exports a run's best checkpoint for CTranslate2; see `export_ctranslate2`."""
     import_ctranslate2()
     folder = free_folder(destination)  # refused before anything is loaded
-    return export_ctranslate2(load_model(run.path), run.load_tokenizers(), folder, quantization)
+    options = load_recipe(run.recipe).evaluation.decoding_options()
+    return export_ctranslate2(load_model(run.path), run.load_tokenizers(), folder, quantization, options)

@@ -100,7 +100,7 @@ def fit(
         callbacks.append(keras.callbacks.LambdaCallback(on_train_begin=state.on_train_begin))
     # The chief takes away what is damaged; then the others find what it found.
     for path in chief_first(strategy, lambda: state.restore(model)):
-        console.print(f"{path}: damaged, passed over", highlight=False)
+        console.print(f"{path}: damaged, passed over", highlight=False, markup=False)
     check_agreement(strategy, step=state.step)
     if state.step:
         console.print(f"going on from step {state.step:,}", highlight=False)

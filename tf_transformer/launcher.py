@@ -24,14 +24,14 @@ def run_workers(words: Sequence[str], workers: int) -> int:
     """Runs the command once for each worker, on CPU cores of its own, and waits for all.
 
     The chief's output is the command's. Where a worker fails, the others are ended; if it isn't the chief, what it told
-    is shown. Ctrl-C goes to the chief, which saves a checkpoint, and the others are ended then.
+    is shown. Ctrl-C and SIGTERM go to the chief, which saves a checkpoint, and the others are ended then.
 
     Args:
         words: the command's, after its name.
         workers: how many.
 
     Returns:
-        The exit status: 0, or that of the worker that failed first.
+        The exit status: 0, that of the worker that failed first, or after a signal that of the chief.
     """
     processes: list[subprocess.Popen] = []
     told: list[deque[str]] = []
@@ -44,8 +44,8 @@ def run_workers(words: Sequence[str], workers: int) -> int:
             threading.Thread(target=lines.extend, args=[process.stderr], daemon=True).start()
         try:
             failed = _wait(processes)
-        except KeyboardInterrupt:
-            processes[0].send_signal(signal.SIGINT)
+        except (KeyboardInterrupt, _Terminated) as told_to_end:
+            processes[0].send_signal(signal.SIGTERM if isinstance(told_to_end, _Terminated) else signal.SIGINT)
             return _status(processes[0].wait())
         if failed is None:
             return 0
@@ -135,12 +135,16 @@ def _ended(processes: list[subprocess.Popen]) -> Iterator[None]:
             process.wait()
 
 
+class _Terminated(SystemExit):
+    """SIGTERM came."""
+
+
 @contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
     """Has the process clean up where it is told to end or its terminal goes."""
 
     def leave(number: int, frame: FrameType | None) -> None:
-        sys.exit(128 + number)
+        raise (_Terminated if number == signal.SIGTERM else SystemExit)(128 + number)
 
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from tf_transformer.errors import UserError
 
-notes = Console(stderr=True, highlight=False, soft_wrap=True)
+notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
 def speak_utf8() -> None:
@@ -145,5 +145,11 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
         print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
     if "perplexity" in scores:
         print(f"perplexity {scores['perplexity']:.3f} a token")
+    left_out = scores["sentences"] - scores.get("perplexity_sentences", scores["sentences"])
+    if left_out:
+        notes.print(
+            f"the perplexity leaves out {left_out:,} of {scores['sentences']:,} sentences, which are empty on a side, "
+            "or longer than the model's positions"
+        )
     if scores["truncated"]:
         notes.print(f"{scores['truncated']:,} of {scores['sentences']:,} sentences were cut to the model's positions")

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,10 +58,9 @@ def load_translate(
     if engine not in ENGINES:
         raise UserError(f"engine is {engine}; choose from {', '.join(ENGINES)}")
     if engine == "ctranslate2":
-        from tf_transformer.decoding.options import DecodingOptions
         from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 
-        return load_ctranslate2(path, DecodingOptions().changed(**changes))
+        return load_ctranslate2(path, changes)
     if is_saved_model(path):
         return _load_saved_model(path, changes)
     translator = load_translator(path, changes)
@@ -123,16 +123,21 @@ def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
     if not changes:
         return lambda texts: signature(text=tf.constant(texts, dtype=tf.string))
 
-    from tf_transformer.export.translator import option_tensors
+    from tf_transformer.export.translator import POSITIONS, first_hypothesis, option_tensors
 
-    options = option_tensors(_exported_options(path).changed(**changes))
+    options = _exported_options(path).changed(**changes)
+    several = "num_hypotheses" in changes
+    tensors = option_tensors(options if several else replace(options, num_hypotheses=1))
 
     def translate(texts: Any) -> dict[str, Any]:
         texts = tf.constant(texts, dtype=tf.string)
-        output = signature(text=texts, prefix=tf.fill(tf.shape(texts), ""), **options)
-        if "num_hypotheses" in changes:
-            return output
-        return {**output, "translation": output["translation"][:, 0], "score": output["score"][:, 0]}
+        try:
+            output = signature(text=texts, prefix=tf.fill(tf.shape(texts), ""), **tensors)
+        except tf.errors.InvalidArgumentError as error:
+            if POSITIONS not in str(error):
+                raise
+            raise UserError(f"min_length is {options.min_length}: {POSITIONS}") from None
+        return output if several else first_hypothesis(output)
 
     return translate
 

@@ -14,7 +14,7 @@ TRANSLATIONS = [target for _, target in PAIRS[:2]]
 
 
 def test_it_translates_and_writes_all_that_is_asked_for(command, tiny_saved_model, tmp_path):
-    logs, page, picture = tmp_path / "logs", tmp_path / "a page.html", tmp_path / "picture.png"
+    logs, page, picture = tmp_path / "logs", tmp_path / "a [new] page.html", tmp_path / "picture.png"
     outcome = command("inspect", tiny_saved_model, *SENTENCES, "--logdir", logs, "--html", page)
     assert (outcome.status, outcome.lines) == (0, TRANSLATIONS)
     assert f"tensorboard --logdir {logs}" in outcome.err and str(page) in outcome.err
@@ -55,6 +55,7 @@ def test_a_sentence_that_is_too_long_is_cut_and_told(command, tiny_saved_model, 
     [
         (["A dog."], "give --logdir DIR for TensorBoard, --html FILE or --png FILE"),
         (["A dog.", " ", "--html", "{}/new.html"], "sentence 2 is blank"),
+        (["A dog.", "\u2581", "--html", "{}/new.html"], "sentence 2 is blank"),  # what SentencePiece has for a blank
         (["A dog.", "A cat.", "--png", "{}/new.png"], "--png draws one sentence"),
         (["A dog.", "--html", "{}/there.html"], "there.html: is there already"),
         (["A dog.", "--png", "{}/there.html"], "there.html: is there already"),

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import pytest
 import tensorflow as tf
 
+from tests.cli.command import assert_mistake
 from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS
 from tf_transformer import terminal
@@ -28,6 +29,11 @@ def test_one_line_in_is_one_line_out_in_order(command, tiny_saved_model, tmp_pat
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.lines == [GERMAN.get(source, "") for source in sources]
     assert command("translate", tiny_saved_model, stdin=file.read_bytes()).out == outcome.out
+
+
+def test_more_tokens_than_an_export_has_positions_for(command, tiny_saved_model):
+    outcome = command("translate", tiny_saved_model, "--min-length", MAX_LENGTH + 1, stdin=b"A man.\n")
+    assert_mistake(outcome, f"min_length is {MAX_LENGTH + 1}", "more than the model has positions")
 
 
 def test_what_ends_a_line_and_what_does_not(command, tiny_saved_model):

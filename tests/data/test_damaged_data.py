@@ -236,6 +236,16 @@ def test_a_damaged_record(dataset, prepared, damage):
     assert len(list(source)) == len(read)
 
 
+def test_a_file_that_can_t_be_read(dataset, prepared):
+    """As one without permission; root, whom nothing is forbidden, can't read a folder either."""
+    path = records(prepared)[1]
+    path.unlink()
+    path.mkdir()
+    message = told(dataset())
+    path.rmdir()
+    assert f"({path}: " in message and "\n" not in message
+
+
 def test_records_that_are_missing_without_a_trace(dataset, prepared):
     """The file ends between two records, so that nothing but the dataset's own count tells."""
     import tensorflow as tf

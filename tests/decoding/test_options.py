@@ -38,6 +38,13 @@ def test_a_value_below_the_least_is_refused_and_the_least_is_not(name, value, le
     assert asdict(DecodingOptions(**{name: least}))[name] == least
 
 
+@pytest.mark.parametrize("name", ["alpha", "temperature"])
+def test_what_has_no_end_is_refused(name):
+    with pytest.raises(UserError) as raised:
+        DecodingOptions(**{name: math.inf})
+    assert str(raised.value) == f"{name} is inf; it must be finite"
+
+
 @pytest.mark.parametrize("top_p", [0, -0.5, 1.01, math.nan])
 def test_a_nucleus_of_nothing_or_of_more_than_all_is_refused(top_p):
     with pytest.raises(UserError) as raised:

@@ -244,6 +244,16 @@ def test_steps_of_half_precision_are_about_those_of_float32(policy, norm_first):
     assert 0 < error < 1.5 * whole_error
 
 
+def test_squares_beyond_float16_are_normalised_too():
+    """What runs through the layers of a pre-norm model is never normalised, and may grow."""
+    half = small(norm_first=True, dtype="mixed_float16")
+    embedding = half.decoder.embedding.embeddings
+    embedding.assign(embedding * (400 / np.abs(np.array(embedding)).max()))
+    got, whole = (tf.cast(x, "float32").numpy() for x in (step_by_step(half, SOURCE, TARGET), half((SOURCE, TARGET))))
+    assert np.isfinite(whole).all()
+    np.testing.assert_allclose(got, whole, rtol=0, atol=0.02 * np.abs(whole).max())
+
+
 def test_an_empty_source_s_steps_are_finite_and_those_of_the_whole(model):
     source = np.zeros((3, 4), "int32")
     got = step_by_step(model, source, TARGET)

@@ -252,11 +252,15 @@ class Echo(Exportable):
 
 
 class FullDisk(Exportable):
-    """Fails in the middle of an export, as a full disk does."""
+    """Fails in the middle of an export, as a full disk does: Python's way, or TensorFlow's."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def translate(self, text):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise self.error
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
@@ -322,8 +326,16 @@ def test_an_unwritable_folder():
         export_saved_model(Echo(), "/proc/self")
 
 
-def test_a_failure_leaves_nothing_behind(tmp_path):
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device"),
+        (tf.errors.ResourceExhaustedError(None, None, "/disk/variables"), "no space left on device"),
+        (tf.errors.PermissionDeniedError(None, None, "/disk/variables; Permission denied"), ".*Permission denied"),
+    ],
+)
+def test_a_failure_leaves_nothing_behind(tmp_path, error, told):
     (tmp_path / "echo").mkdir()
-    with pytest.raises(UserError, match=r"echo/1: the SavedModel can't be written: No space left"):
-        export_saved_model(FullDisk(), tmp_path / "echo")
+    with pytest.raises(UserError, match=rf"echo/1: the SavedModel can't be written: {told}"):
+        export_saved_model(FullDisk(error), tmp_path / "echo")
     assert contents(tmp_path) == {"echo": None}

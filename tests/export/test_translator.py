@@ -116,6 +116,17 @@ def test_samples_are_reproducible_and_their_own_whatever_the_batch(translator):
     assert np.shape(translate(translator, "A man", temperature=1.0, beam_size=1, num_hypotheses=9)["score"]) == (1, 9)
 
 
+def test_of_several_samples_that_a_translator_draws_one_is_told_whatever_else_is_asked_for(translator):
+    """The first that is drawn, and not the likeliest."""
+    options = DecodingOptions(extra_length=10, temperature=1.5, num_hypotheses=5, seed=3)
+    sampling = Translator(translator.model, translator.tokenizers, options)
+    drawn = translate(sampling, *TEXTS)
+    assert translate(sampling, *TEXTS, prefix=[""] * len(TEXTS)) == drawn
+    several = translate(sampling, *TEXTS, num_hypotheses=5)
+    assert all(one in row for one, row in zip(drawn["translation"], several["translation"], strict=True))
+    assert any(one != row[0] for one, row in zip(drawn["translation"], several["translation"], strict=True))
+
+
 @pytest.mark.parametrize("certain", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}], ids=str)
 def test_what_leaves_one_choice_is_greedy_search(translator, certain):
     expected = translate(translator, *TEXTS, beam_size=1)

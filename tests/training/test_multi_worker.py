@@ -11,7 +11,7 @@ from tests.training import worker, workers
 from tf_transformer import UserError, experiment
 from tf_transformer.launcher import worker_configs
 from tf_transformer.training import make_strategy
-from tf_transformer.training.multi_worker import MultiWorkerStrategy, telling_lost_workers, worker_share
+from tf_transformer.training.multi_worker import MultiWorkerStrategy, reduced_axis, telling_lost_workers, worker_share
 
 
 def run(folder, number, cases):
@@ -128,6 +128,15 @@ def test_another_keras_is_refused(monkeypatch):
 def test_without_other_workers_the_batches_stay_as_they_are():
     batches = worker.batches(0, 2)
     assert worker_share(batches, make_strategy("single")) is batches
+
+
+def test_each_of_a_worker_s_devices_may_have_a_figure_of_its_own():
+    """Which Keras asks to reduce over the axis of a batch, though it has none."""
+    strategy = make_strategy("mirrored")
+    scalar, batch = (strategy.run(lambda shape=shape: tf.ones(shape)) for shape in ([], [3]))
+    assert len(strategy.experimental_local_results(scalar)) == 2
+    assert (reduced_axis(strategy, scalar, 0), reduced_axis(strategy, batch, 0)) == (None, 0)
+    assert float(strategy.reduce("MEAN", scalar, axis=reduced_axis(strategy, scalar, 0))) == 1.0
 
 
 def test_a_process_in_which_tensorflow_works_already_is_told(monkeypatch):

@@ -20,8 +20,8 @@ def find_pairs(pairs: Iterable[tuple[str, str]], tokenizers, batch: Any) -> Iter
         batch: One of `make_batches`.
 
     Yields:
-        The number of the pair, from 1 on (of a text file, its line), and the pair. Pairs of the same tokens are all
-        found.
+        The number of the pair, from 1 on, and the pair. Of a text file that is its line, unless some before it were
+        skipped for their UTF-8, which are no pairs. Pairs of the same tokens are all found.
 
     Example:
         >>> from tf_transformer.data.batching import make_batches

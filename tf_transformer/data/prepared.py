@@ -112,6 +112,8 @@ class PreparedPairs:
                     number += 1
             except tf.errors.DataLossError:
                 found.append(f"{file}, record {number + 1:,}")
+            except tf.errors.OpError as error:
+                found.append(f"{file}: {one_line(error)}")
         return found
 
     def _look(self) -> list[tuple[int, int] | None]:

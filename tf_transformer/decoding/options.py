@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,6 +54,8 @@ class DecodingOptions:
             value = getattr(self, name)
             if value is not None and not value >= least:  # so that NaN is refused too
                 raise UserError(f"{name} is {value}; it must be at least {least}")
+            if value == math.inf:
+                raise UserError(f"{name} is {value}; it must be finite")
             if isinstance(value, int) and value > MOST:
                 raise UserError(f"{name} is {value}; it must be at most {MOST}")
         if not 0 < self.top_p <= 1:
@@ -108,6 +111,14 @@ LEAST = {
 }
 
 
+def check_positions(options: DecodingOptions, positions: int) -> None:
+    """Raises a UserError for lengths that a model of so many positions can't have."""
+    for name in ("min_length", "max_length"):
+        value = getattr(options, name)
+        if value is not None and value > positions:
+            raise UserError(f"{name} is {value}; the model has {positions} positions, take no more")
+
+
 def check_options(options: dict[str, Any]) -> list[Any]:
     """Checks options that come as tensors, in a graph.
 
@@ -126,11 +137,15 @@ def check_options(options: dict[str, Any]) -> list[Any]:
         for name, least in {**LEAST, "max_length": 0}.items()
         if name in options
     ]
+    finite = [
+        tf.debugging.assert_less(options[name], math.inf, f"{name} must be finite") for name in ("alpha", "temperature")
+    ]
     searches = tf.equal(options["temperature"], 0.0)
     most = tf.where(searches, options["beam_size"], options["num_hypotheses"])
     longest = tf.where(options["max_length"] > 0, options["max_length"], options["min_length"])
     return [
         *checks,
+        *finite,
         tf.debugging.assert_positive(options["top_p"], "top_p must be above 0"),
         tf.debugging.assert_less_equal(options["top_p"], 1.0, "top_p must be at most 1"),
         tf.debugging.assert_less_equal(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import keras
 from keras import ops
 
 from tf_transformer.decoding.rounds import unknown_zero
@@ -49,7 +50,6 @@ class Stepper:
     def __init__(self, model: Transformer) -> None:
         decoder = model.decoder
         self.model = model
-        self.norm_first = model.norm_first
         dtype = model.compute_dtype
         self.embeddings = _read(decoder.embedding.embeddings, dtype)
         self.scale = math.sqrt(model.d_model)
@@ -219,7 +219,8 @@ def _head_by_head(heads: int, *dense: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _norm(layer: Any) -> tuple[Any, Any, float]:
-    return _read(layer.gamma, layer.compute_dtype), _read(layer.beta, layer.compute_dtype), layer.epsilon
+    dtype = keras.backend.result_type(layer.compute_dtype, "float32")
+    return _read(layer.gamma, dtype), _read(layer.beta, dtype), layer.epsilon
 
 
 def _apply(x: Any, dense: tuple[Any, Any]) -> Any:
@@ -229,9 +230,11 @@ def _apply(x: Any, dense: tuple[Any, Any]) -> Any:
 
 def _normalise(x: Any, norm: tuple[Any, Any, float]) -> Any:
     gamma, beta, epsilon = norm
+    dtype = x.dtype
+    x = ops.cast(x, gamma.dtype)  # float16 holds no square of more than 255
     x = x - ops.mean(x, axis=-1, keepdims=True)
     variance = ops.mean(ops.square(x), axis=-1, keepdims=True)
-    return x * (ops.rsqrt(variance + epsilon) * gamma) + beta
+    return ops.cast(x * (ops.rsqrt(variance + epsilon) * gamma) + beta, dtype)
 
 
 def _split_heads(x: Any, beams: Any, heads: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tf_transformer.checksums import write_checksums
+from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,7 +59,11 @@ def free_folder(destination: str | os.PathLike) -> Path:
 
 
 def export_ctranslate2(
-    model: Transformer, tokenizers: TokenizerPair, destination: str | os.PathLike, quantization: str | None = None
+    model: Transformer,
+    tokenizers: TokenizerPair,
+    destination: str | os.PathLike,
+    quantization: str | None = None,
+    options: DecodingOptions | None = None,
 ) -> Path:
     """Writes a folder with all that CTranslate2 needs to translate: the model, its vocabularies, the tokenizers.
 
@@ -66,6 +72,7 @@ def export_ctranslate2(
         tokenizers: the tokenizers it was trained with.
         destination: the folder to make.
         quantization: how the matrices are kept, such as "int8" or "float16"; float32 unless given.
+        options: how translations are searched for, unless they are asked for otherwise.
 
     Returns:
         The folder written.
@@ -88,6 +95,8 @@ def export_ctranslate2(
     """
     folder = free_folder(destination)
     spec = _quantized(transformer_spec(model, tokenizers), quantization)
+    settings = {"max_length": model.max_length, "decoding": asdict(options or DecodingOptions())}
+    spec.config.add_attribute(SETTINGS, settings)
     # Written beside and renamed: nobody loads half a model.
     partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
     try:
@@ -142,7 +151,6 @@ def transformer_spec(model: Transformer, tokenizers: TokenizerPair) -> Any:
     _, spec.config.unk_token, start, spec.config.eos_token = target[:4]
     spec.config.bos_token = spec.config.decoder_start_token = start
     spec.config.layer_norm_epsilon = model.encoder.layers[0].feed_forward_residual.norm.epsilon
-    spec.config.add_attribute(SETTINGS, {"max_length": model.max_length})
     return spec
 
 

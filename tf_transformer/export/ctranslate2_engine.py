@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from tf_transformer.checksums import check_checksums
+from tf_transformer.decoding.options import DecodingOptions, check_positions
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import SETTINGS, TOKENIZER, import_ctranslate2
 from tf_transformer.tokenizers import END_ID, PAD_ID, TokenizerPair
-
-if TYPE_CHECKING:
-    from tf_transformer.decoding.options import DecodingOptions
 
 # The paper's score, and ids with the closing token
 Hypothesis = tuple[float, list[int]]
@@ -60,7 +58,8 @@ class CTranslate2Engine:
         sources = {row: ids[:most] for row, ids in enumerate(tokens) if ids}
         best: list[Hypothesis] = [(0.0, [])] * len(tokens)
         for row, hypotheses in self._search(sources).items():
-            best[row] = max(hypotheses)
+            # What was cut at the limit ranks behind all that has closed.
+            best[row] = max(hypotheses, key=lambda hypothesis: (hypothesis[1][-1] == END_ID, hypothesis))
         targets = tf.ragged.constant([ids for _, ids in best], dtype=tf.int32, ragged_rank=1)
         return {
             "translation": self.tokenizers.target.detokenize(targets),
@@ -134,14 +133,15 @@ def _longest(hypotheses: list[Hypothesis]) -> int:
     return max(len(ids) for _, ids in hypotheses)
 
 
-def load_ctranslate2(path: str | os.PathLike, options: DecodingOptions) -> CTranslate2Engine:
+def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None = None) -> CTranslate2Engine:
     """Loads what `export_ctranslate2` wrote.
 
     A seed holds for a loaded model: loaded again, it gives the same samples for the same calls.
 
     Args:
         path: the folder.
-        options: how to decode; one translation a text, and unknown tokens stay as they are.
+        changes: options in place of the export's own, see `DecodingOptions`; one translation a text, and unknown
+            tokens stay as they are.
 
     Returns:
         A function as `tf_transformer.translation.load_translate` gives it.
@@ -152,7 +152,6 @@ def load_ctranslate2(path: str | os.PathLike, options: DecodingOptions) -> CTran
     Example:
         >>> import tempfile
         >>> import tf_transformer as tt
-        >>> from tf_transformer.decoding.options import DecodingOptions
         >>> from tf_transformer.export.ctranslate2 import export_ctranslate2
         >>> from tf_transformer.export.ctranslate2_engine import load_ctranslate2
         >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund"), ("a cat", "eine Katze")], vocab_size=290)
@@ -160,23 +159,26 @@ def load_ctranslate2(path: str | os.PathLike, options: DecodingOptions) -> CTran
         >>> model.build(((None, None), (None, None)))
         >>> with tempfile.TemporaryDirectory() as directory:
         ...     folder = export_ctranslate2(model, tokenizers, f"{directory}/ct2")
-        ...     translate = load_ctranslate2(folder, DecodingOptions(beam_size=4))
+        ...     translate = load_ctranslate2(folder, {"beam_size": 2})
         >>> translate(["a dog", ""])["translation"].shape
         TensorShape([2])
     """
     ctranslate2 = import_ctranslate2()
-    _check(options)
     path = Path(path)
     for name in ("model.bin", "config.json"):
         if not (path / name).is_file():
             raise UserError(f"{path / name}: no such file; give a folder that `export --format ctranslate2` made")
     check_checksums(path, "export the model again")
     try:
-        positions = json.loads((path / "config.json").read_text(encoding="utf-8"))[SETTINGS]["max_length"]
+        settings = json.loads((path / "config.json").read_text(encoding="utf-8"))[SETTINGS]
+        positions = settings["max_length"]
+        exported = DecodingOptions(**settings.get("decoding", {}))  # an earlier version wrote none
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{path / 'config.json'}: expected {SETTINGS}: {{max_length: ...}} in it; export the model again"
         ) from error
+    options = exported.changed(**(changes or {}))
+    _check(options, positions)
     tokenizers = TokenizerPair.load(path / TOKENIZER)
     # A thread draws from a generator of its own, which is seeded when it is made.
     ctranslate2.set_random_seed(options.seed)
@@ -188,7 +190,8 @@ def load_ctranslate2(path: str | os.PathLike, options: DecodingOptions) -> CTran
     return CTranslate2Engine(translator, tokenizers, positions, options)
 
 
-def _check(options: DecodingOptions) -> None:
+def _check(options: DecodingOptions, positions: int) -> None:
+    check_positions(options, positions)
     if options.num_hypotheses != 1:
         raise UserError(
             f"num_hypotheses: {options.num_hypotheses} with CTranslate2, which gives one here; use a SavedModel"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tf_transformer.checksums import write_checksums
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.export.serving import warmup_requests, write_warmup
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike) -
         write_checksums(partial)
         write_warmup(partial, warmup_requests(partial))
         partial.rename(folder)
-    except OSError as error:
-        raise UserError(f"{folder}: the SavedModel can't be written: {error.strerror}") from None
+    except (OSError, tf.errors.OpError) as error:
+        raise UserError(f"{folder}: the SavedModel can't be written: {why_not_written(error)}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder

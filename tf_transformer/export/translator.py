@@ -23,7 +23,7 @@ from tf_transformer.decoding import (
     score_tokens,
     shift_right,
 )
-from tf_transformer.decoding.options import check_options
+from tf_transformer.decoding.options import check_options, check_positions
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
@@ -85,10 +85,7 @@ class Translator(tf.Module):
     ) -> None:
         super().__init__()
         options = options or DecodingOptions()
-        for name in ("min_length", "max_length"):
-            value = getattr(options, name)
-            if value is not None and value > model.max_length:
-                raise UserError(f"{name} is {value}; the model has {model.max_length} positions, take no more")
+        check_positions(options, model.max_length)
         self.tokenizers = tokenizers
         self.options = options
         self.max_length = model.max_length
@@ -133,6 +130,10 @@ class Translator(tf.Module):
         if wrong:
             raise UserError(f"unknown option {wrong[0]}; choose from {', '.join(['prefix', *OPTION_TYPES])}")
         options = self.options.changed(**changes)
+        check_positions(options, self.max_length)
+        several = "num_hypotheses" in changes
+        if not several:
+            options = replace(options, num_hypotheses=1)  # of several samples the best is none drawn by chance
         prefix = tf.fill(tf.shape(texts), "") if prefix is None else tf.convert_to_tensor(prefix, tf.string)
         try:
             output = self.functions["translate_with_options"](texts, prefix, *option_tensors(options).values())
@@ -141,9 +142,7 @@ class Translator(tf.Module):
             if not wrong:
                 raise
             raise UserError(wrong[0]) from None
-        if "num_hypotheses" in changes:
-            return output
-        return {**output, "translation": output["translation"][:, 0], "score": output["score"][:, 0]}
+        return output if several else first_hypothesis(output)
 
     def _make_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The graphs, by the names of the signatures they are exported as."""
@@ -288,6 +287,7 @@ class Translator(tf.Module):
         prefix_lengths = tf.where(limits > 0, _lengths(prefix), 0)
         checks = [
             *check_options(options),
+            tf.debugging.assert_less_equal(options["min_length"], self.max_length, POSITIONS),
             tf.debugging.assert_less(prefix_lengths, tf.maximum(limits, 1), PREFIX_LENGTH),
         ]
         with tf.control_dependencies(checks), self._weights():
@@ -350,7 +350,16 @@ class Translator(tf.Module):
 
 
 PREFIX_SHAPE = "prefix must have one string for each text; give an empty one where none is wanted"
-PREFIX_LENGTH = "a prefix has as many tokens as its translation may have, or more; shorten it, or raise max_length"
+PREFIX_LENGTH = (
+    "a prefix has as many tokens as its translation may have, or more; shorten it, or raise max_length, or the "
+    "extra_length that the translator is made with"
+)
+POSITIONS = "more than the model has positions; take no more"  # of min_length
+
+
+def first_hypothesis(output: Output) -> Output:
+    """Of a batch's hypotheses, (batch, 1), the only one of each text."""
+    return {**output, "translation": output["translation"][:, 0], "score": output["score"][:, 0]}
 
 
 def option_tensors(options: DecodingOptions) -> dict[str, tf.Tensor]:

@@ -49,7 +49,12 @@ class MultiWorkerStrategy(tf.distribute.MultiWorkerMirroredStrategy):
         """As TensorFlow's, but for what Keras asks for."""
         if isinstance(value, tuple):
             return tf.nest.map_structure(lambda part: self.experimental_local_results(part)[0], value)
-        return super().reduce(reduce_op, value, axis=axis if value.shape.rank else None)
+        return super().reduce(reduce_op, value, axis=reduced_axis(self, value, axis))
+
+
+def reduced_axis(strategy: tf.distribute.Strategy, value: Any, axis: int | None) -> int | None:
+    """The axis that a figure is reduced over: none of a scalar, of which each device of a worker may have its own."""
+    return axis if strategy.experimental_local_results(value)[0].shape.rank else None
 
 
 # Once a process, like its server.

@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tf_transformer.errors import UserError, reason
+from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.training.callbacks import AveragedWeights, Pace, steps_taken
 from tf_transformer.training.checkpoints import Checkpoints, sync
 from tf_transformer.training.step_faults import ADVICE
@@ -212,9 +212,9 @@ class TrainingState(keras.callbacks.Callback):
             sync(self.directory)
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(partial, ignore_errors=True)
-            full = isinstance(error, tf.errors.ResourceExhaustedError)  # whose message names only a file
-            why = "no space left on device, or a quota is reached" if full else reason(error)
-            raise UserError(f"{path}: the state can't be saved: {why}; mend that: {self.place()}") from None
+            raise UserError(
+                f"{path}: the state can't be saved: {why_not_written(error)}; mend that: {self.place()}"
+            ) from None
         for old in self.saved()[:-KEPT]:
             shutil.rmtree(old)
 
