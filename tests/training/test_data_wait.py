@@ -68,6 +68,34 @@ def test_ready_data_are_not_waited_for(distribution):
     assert shares(batches, step_seconds=0.2, distribution=distribution)[-1] < 0.1
 
 
+class SlowToTrace(keras.layers.Layer):
+    def call(self, x):
+        if not isinstance(x, keras.KerasTensor):  # and so once for the model's shapes, and once in the step
+            time.sleep(1.0)
+        return x
+
+
+@pytest.mark.parametrize("distribution", ["single", "mirrored"])
+def test_tracing_the_first_step_is_no_waiting(distribution):
+    with make_strategy(distribution).scope():
+        model = keras.Sequential([keras.Input((8,)), SlowToTrace(), Sleeps(0.05), keras.layers.Dense(8)])
+        model.compile("sgd", "mse", jit_compile=False)
+    wait = DataWait()
+    batches = wait.watch(slow_batches(0.0).prefetch(2))
+    options = {"callbacks": [wait], "verbose": 0, "shuffle": False}
+    first, second = model.fit(batches, steps_per_epoch=STEPS, epochs=EPOCHS, **options).history["data_wait"]
+    assert first < 0.1 and second < 0.1
+    # An epoch of one step, the first, has nothing to tell.
+    alone = DataWait()
+    history = model.fit(alone.watch(slow_batches(0.0)), steps_per_epoch=1, **{**options, "callbacks": [alone]}).history
+    assert history["data_wait"] == [0.0]
+
+
+@pytest.mark.parametrize("distribution", ["single", "mirrored"])
+def test_slow_data_are_waited_for_in_the_first_epoch_too(distribution):
+    assert shares(slow_batches(0.1), distribution=distribution)[0] > 0.5
+
+
 def test_steps_of_one_execution_are_counted_each():
     assert shares(slow_batches(0.05), steps_per_execution=3)[-1] > 0.2
 

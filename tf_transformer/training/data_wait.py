@@ -20,7 +20,8 @@ class DataWait(keras.callbacks.Callback):
     And `padding`: the share of the batches' source and target positions that hold no token.
 
     A step that begins before its batch is ready waits for it. Keras fetches the batch inside its compiled step, so the
-    two times are noted on both sides: here when a step begins, in the dataset when a batch is ready.
+    two times are noted on both sides: here when a step begins, in the dataset when a batch is ready. The first step is
+    left out: in it the model is traced, before the first batch is asked for, and its time is told on its own.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,7 @@ class DataWait(keras.callbacks.Callback):
         # anew after a few batches that it throws away; what comes then has the same numbers.
         self._ready: dict[int, tuple[int, int, float]] = {}
         self._used = 0  # how many of these have been trained on
+        self._first_step: float | None = None  # when it began
 
     def watch(self, batches: tf.data.Dataset) -> tf.data.Dataset:
         """Returns the same batches, each of which notes when it is ready. They must be what `fit` is given."""
@@ -54,7 +56,10 @@ class DataWait(keras.callbacks.Callback):
         self._first, self._now = batch, time.perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        self._spent += time.perf_counter() - self._now
+        if self._first_step is None:
+            self._first_step = self._now
+        else:
+            self._spent += time.perf_counter() - self._now
         # Several begin at once where `steps_per_execution` says so.
         self._begun += [self._now] * (batch - self._first + 1)
 
@@ -63,5 +68,6 @@ class DataWait(keras.callbacks.Callback):
         self._used += len(self._begun)
         # Of steps that begin at once, a later one's wait holds the earlier ones'.
         waits = {begun: max(0.0, when - begun) for begun, when in zip(self._begun, ready, strict=True)}
+        waits.pop(self._first_step, None)
         logs["padding"] = 1 - sum(filled) / sum(sizes)
-        logs["data_wait"] = sum(waits.values()) / self._spent
+        logs["data_wait"] = sum(waits.values()) / self._spent if waits else 0.0
