@@ -133,34 +133,33 @@ def test_workers_do_not_go_with_one_device_or_with_others(folder):
         assert out == "" and line.startswith(f"tf-transformer: --workers is 2, and {told}") and line.count("\n") == 1
 
 
+def told_at(number, folder, name, status):
+    """What a training tells that is sent a signal; it leaves no process."""
+    process = launch(command(folder, name, training__steps=1_000_000))
+    wait_for_state(folder, name, 8, [process])
+    process.send_signal(number)
+    _, told = ends(process, status)
+    found = subprocess.run(["pgrep", "-f", "--", f"-c from tf_transformer.*{folder / name}"], capture_output=True)
+    assert found.returncode == 1, found  # it is 1 where nothing matches, and 2 where the pattern is wrong
+    return told
+
+
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_checkpoint_and_no_process(folder):
-    process = launch(command(folder, "interrupted", training__steps=1_000_000))
-    wait_for_state(folder, "interrupted", 8, [process])
-    process.send_signal(signal.SIGINT)
-    _, told = ends(process, status=130)
+    told = told_at(signal.SIGINT, folder, "interrupted", status=130)
     assert "interrupted; the same command goes on from step" in told and "Traceback" not in told
-    _assert_gone(folder / "interrupted")
 
 
 @pytest.mark.slow
 def test_sigterm_leaves_a_checkpoint_and_no_process(folder):
-    process = launch(command(folder, "terminated", training__steps=1_000_000))
-    wait_for_state(folder, "terminated", 8, [process])
-    process.send_signal(signal.SIGTERM)
-    _, told = ends(process, status=os.EX_TEMPFAIL)
+    told = told_at(signal.SIGTERM, folder, "terminated", status=os.EX_TEMPFAIL)
     assert "stopped by SIGTERM; the same command goes on from step" in told and "Traceback" not in told
     assert (folder / "terminated" / "checkpoints" / "interrupted.keras").is_file()
-    _assert_gone(folder / "terminated")
 
 
 @pytest.mark.slow
 def test_a_launcher_whose_terminal_goes_leaves_no_process(folder):
-    process = launch(command(folder, "left", training__steps=1_000_000))
-    wait_for_state(folder, "left", 8, [process])
-    process.send_signal(signal.SIGHUP)
-    ends(process, status=128 + signal.SIGHUP)
-    _assert_gone(folder / "left")
+    told_at(signal.SIGHUP, folder, "left", status=128 + signal.SIGHUP)
 
 
 @pytest.mark.slow
@@ -175,8 +174,3 @@ def test_a_killed_chief_ends_the_others(folder):
             assert "has gone" in told and "Traceback" not in told
     finally:
         workers.end(processes)
-
-
-def _assert_gone(run):
-    found = subprocess.run(["pgrep", "-f", "--", f"-c from tf_transformer.*{run}"], capture_output=True, text=True)
-    assert found.returncode == 1, found  # it is 1 where nothing matches, and 2 where the pattern is wrong

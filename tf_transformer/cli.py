@@ -50,6 +50,7 @@ SET_OPTION = typer.Option(
 RUN_DIR_OPTION = typer.Option(
     "--run-dir", help="Where the run goes.  [default: runs/NAME of the recipe]", show_default=False
 )
+BLANK = "sentence {} is blank; give words to translate"  # of what `inspect` is given
 MODEL_ARGUMENT = typer.Argument(help="A run's folder, or a SavedModel's.", show_default=False)
 BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Sentences translated at once.")
 RESUME_OPTION = typer.Option(
@@ -268,7 +269,7 @@ def inspect(
         raise UserError("where to? give --logdir DIR for TensorBoard, --html FILE or --png FILE, or several of them")
     for number, sentence in enumerate(sentences, start=1):
         if not sentence.strip():
-            raise UserError(f"sentence {number} is blank; give words to translate")
+            raise UserError(BLANK.format(number))
         if not sentence.isascii() and sentence != sentence.encode("utf-8", "replace").decode("utf-8"):
             raise UserError(f"sentence {number} is not UTF-8; give it in UTF-8")
     if png and len(sentences) > 1:
@@ -290,7 +291,7 @@ def inspect(
     inspections = inspect(load_attend(model), sentences)
     for number, each in enumerate(inspections, start=1):
         if not each.target_tokens:  # a tokenizer takes more characters for blanks than Python does
-            raise UserError(f"sentence {number} is blank; give words to translate")
+            raise UserError(BLANK.format(number))
     for each in inspections:
         if each.truncated:
             notes.print(f"cut to the model's positions: {each.source}")

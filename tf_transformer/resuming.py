@@ -44,25 +44,26 @@ def check_same_start(corpus: dict[str, str], devices: int, run: RunDirectory) ->
         run: where the training was broken off.
     """
     file = run.training_state / START
+    begin_anew = f"begin a new one from its state with --resume {run.path} and another --run-dir"
     try:
-        before = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+        start = json.loads(file.read_bytes())
+        pairs = {split: start["corpus"][split] for split in corpus}
+        devices_before = start["devices"]
+    except (OSError, ValueError, KeyError, TypeError):
         raise UserError(
             f"{file}: missing or damaged, so that nothing tells whether this training goes on with what it began with; "
-            f"begin a new one from its state with --resume {run.path} and another --run-dir"
+            f"{begin_anew}"
         ) from None
     for split, now in corpus.items():
-        if before["corpus"][split] != now:
+        if pairs[split] != now:
             raise UserError(
-                f"{run.path}: the training that was broken off here had other pairs in data.{split} "
-                f"({before['corpus'][split]}; now {now}); put those back to go on with it, or give another folder with "
-                "--run-dir"
+                f"{run.path}: the training that was broken off here had other pairs in data.{split} ({pairs[split]}; "
+                f"now {now}); put those back to go on with it, or give another folder with --run-dir"
             )
-    if before["devices"] != devices:
+    if devices_before != devices:
         raise UserError(
-            f"{run.path}: the training that was broken off here had {before['devices']} device(s), here are {devices}, "
-            f"with which its batches would be others; go on with as many, or begin a new one from its state with "
-            f"--resume {run.path} and another --run-dir"
+            f"{run.path}: the training that was broken off here had {devices_before} device(s), here are {devices}, "
+            f"with which its batches would be others; go on with as many, or {begin_anew}"
         )
 
 

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -123,23 +122,16 @@ def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
     if not changes:
         return lambda texts: signature(text=tf.constant(texts, dtype=tf.string))
 
-    from tf_transformer.export.translator import POSITIONS, first_hypothesis, option_tensors
+    from tf_transformer.export.translator import OPTION_TYPES, translate_with_options
 
     options = _exported_options(path).changed(**changes)
-    several = "num_hypotheses" in changes
-    tensors = option_tensors(options if several else replace(options, num_hypotheses=1))
 
-    def translate(texts: Any) -> dict[str, Any]:
-        texts = tf.constant(texts, dtype=tf.string)
-        try:
-            output = signature(text=texts, prefix=tf.fill(tf.shape(texts), ""), **tensors)
-        except tf.errors.InvalidArgumentError as error:
-            if POSITIONS not in str(error):
-                raise
-            raise UserError(f"min_length is {options.min_length}: {POSITIONS}") from None
-        return output if several else first_hypothesis(output)
+    def function(texts: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> dict[str, Any]:
+        return signature(text=texts, prefix=prefix, **dict(zip(OPTION_TYPES, values, strict=True)))
 
-    return translate
+    return lambda texts: translate_with_options(
+        function, tf.constant(texts, dtype=tf.string), options, several="num_hypotheses" in changes
+    )
 
 
 def _exported_options(path: Path) -> DecodingOptions:

@@ -190,8 +190,8 @@ def _fill_rows(ids: tf.Tensor, multiple: int) -> tf.Tensor:
 
 
 def _check(pairs: Iterable, batch_tokens: int, max_length: int, row_multiple: int, shuffle_buffer: int | None) -> None:
-    if batch_tokens < max_length * row_multiple:
-        least = max_length * row_multiple
+    least = max_length * row_multiple
+    if batch_tokens < least:
         raise UserError(
             f"batch_tokens is {batch_tokens}, less than {least}: a batch is cut into {row_multiple} (devices, and the "
             f"parts that each works on), which each need room for a sentence of max_length, {max_length}; raise "

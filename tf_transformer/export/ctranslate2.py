@@ -14,7 +14,7 @@ import numpy as np
 
 from tf_transformer.checksums import write_checksums
 from tf_transformer.decoding.options import DecodingOptions
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, why_not_written
 
 if TYPE_CHECKING:
     from tf_transformer.layers import FeedForward, MultiHeadAttention
@@ -106,7 +106,7 @@ def export_ctranslate2(
         write_checksums(partial)
         partial.rename(folder)
     except OSError as error:
-        raise UserError(f"{folder}: the CTranslate2 model can't be written: {error.strerror}") from None
+        raise UserError(f"{folder}: the CTranslate2 model can't be written: {why_not_written(error)}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder

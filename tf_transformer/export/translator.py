@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -132,17 +132,7 @@ class Translator(tf.Module):
         options = self.options.changed(**changes)
         check_positions(options, self.max_length)
         several = "num_hypotheses" in changes
-        if not several:
-            options = replace(options, num_hypotheses=1)  # of several samples the best is none drawn by chance
-        prefix = tf.fill(tf.shape(texts), "") if prefix is None else tf.convert_to_tensor(prefix, tf.string)
-        try:
-            output = self.functions["translate_with_options"](texts, prefix, *option_tensors(options).values())
-        except tf.errors.InvalidArgumentError as error:
-            wrong = [message for message in (PREFIX_SHAPE, PREFIX_LENGTH) if message in str(error)]
-            if not wrong:
-                raise
-            raise UserError(wrong[0]) from None
-        return output if several else first_hypothesis(output)
+        return translate_with_options(self.functions["translate_with_options"], texts, options, several, prefix)
 
     def _make_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The graphs, by the names of the signatures they are exported as."""
@@ -357,9 +347,41 @@ PREFIX_LENGTH = (
 POSITIONS = "more than the model has positions; take no more"  # of min_length
 
 
-def first_hypothesis(output: Output) -> Output:
-    """Of a batch's hypotheses, (batch, 1), the only one of each text."""
-    return {**output, "translation": output["translation"][:, 0], "score": output["score"][:, 0]}
+def translate_with_options(
+    function: Callable[..., Output],
+    texts: tf.Tensor,
+    options: DecodingOptions,
+    several: bool,
+    prefix: Sequence[str] | None = None,
+) -> Output:
+    """Calls the signature `translate_with_options`, of a translator or of what was exported.
+
+    Args:
+        function: takes texts, prefixes and the options' values, in the order of `OPTION_TYPES`.
+        texts: string (batch,).
+        options: how to decode.
+        several: whether all the hypotheses are wanted, (batch, num_hypotheses), or one a text, (batch,).
+        prefix: string (batch,): what each translation must begin with.
+
+    Returns:
+        As `Translator.translate`.
+
+    Raises:
+        UserError: an option or a prefix that the model's positions have no room for, or too few prefixes.
+    """
+    if not several:
+        options = replace(options, num_hypotheses=1)  # of several samples the best is none drawn by chance
+    prefix = tf.fill(tf.shape(texts), "") if prefix is None else tf.convert_to_tensor(prefix, tf.string)
+    try:
+        output = function(texts, prefix, *option_tensors(options).values())
+    except tf.errors.InvalidArgumentError as error:
+        told = {message: message for message in (PREFIX_SHAPE, PREFIX_LENGTH)}
+        told[POSITIONS] = f"min_length is {options.min_length}: {POSITIONS}"
+        wrong = [line for message, line in told.items() if message in str(error)]
+        if not wrong:
+            raise
+        raise UserError(wrong[0]) from None
+    return output if several else {**output, **{name: output[name][:, 0] for name in ("translation", "score")}}
 
 
 def option_tensors(options: DecodingOptions) -> dict[str, tf.Tensor]:

@@ -30,7 +30,7 @@ class Pace(keras.callbacks.Callback):
     with the metric `TokenCount`. Where the optimizer keeps it, the last step's `gradient_norm` is added too.
 
     Attributes:
-        seconds: spent on the epoch before its training was broken off, as `spent` told then; 0 unless it was.
+        seconds: of the epoch, before its training was broken off and, in its validation, up to that; else 0.
     """
 
     def __init__(self) -> None:

@@ -258,10 +258,11 @@ def _holds(path: Path, variables: list[Any]) -> bool:
 
     reader = tf.train.load_checkpoint(str(path / "variables"))
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
-    names = [f"variables/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(len(variables))]
-    saved = [(shapes.get(name), dtypes.get(name)) for name in names]
-    more = f"variables/{len(variables)}/.ATTRIBUTES/VARIABLE_VALUE" in shapes
-    return not more and saved == [(variable.shape.as_list(), variable.dtype) for variable in variables]
+    saved = {name: (shapes[name], dtypes[name]) for name in shapes if name.startswith("variables/")}
+    return saved == {
+        f"variables/{index}/.ATTRIBUTES/VARIABLE_VALUE": (variable.shape.as_list(), variable.dtype)
+        for index, variable in enumerate(variables)
+    }
 
 
 def _variables(model: keras.Model) -> list[Any]:

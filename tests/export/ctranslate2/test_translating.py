@@ -1,45 +1,31 @@
 """CTranslate2 with our weights: against searches by the definition over the Keras model's own logits."""
 
-import errno
-import os
-import shutil
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.export.ctranslate2.conftest import (
+    BEAM,
+    GERMAN,
+    GREEDY,
+    MAX_LENGTH,
+    TEXTS,
+    projection_of,
+    random_model,
+    set_projection,
+    translate,
+)
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, transformer_spec
+from tf_transformer.export.ctranslate2 import export_ctranslate2, transformer_spec
 from tf_transformer.export.ctranslate2_engine import load_ctranslate2
-from tf_transformer.model import Transformer
-from tf_transformer.tokenizers import WordPieceTokenizer
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
-from tf_transformer.tokenizers.pair import TokenizerPair
 from tf_transformer.translation import translate_texts
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Threads that wait for each other take the time of tests that run beside these."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield
-
-
-SPECIAL = ["[PAD]", "[UNK]", "[START]", "[END]"]
-ENGLISH = [*SPECIAL, "a", "dog", "##s", "sees", "the", "cat", "."]
-GERMAN = [*SPECIAL, "Hund", "##e", "sieht", "die", "Katze", "."]
-
-MAX_LENGTH = 12
-GREEDY = DecodingOptions(beam_size=1, extra_length=3)
-BEAM = replace(GREEDY, beam_size=3)
-
-TEXTS = ["a dog sees the cats.", "dogs", "", "the cat unheard", "cat cat cat cat cat cat cat cat", " \t"]
 
 CONFIGURATIONS = {
     "post-norm, sinusoids, one vocabulary, all shared": {"share_embeddings": "all"},
@@ -49,44 +35,6 @@ CONFIGURATIONS = {
     "wide values": {"key_dim": 2, "value_dim": 6},
     "wide keys": {"key_dim": 5, "value_dim": 3},
 }
-
-
-def random_model(scale=0.7, **arguments):
-    """A model that says anything its vocabulary can, and its tokenizers."""
-    source = WordPieceTokenizer(ENGLISH)
-    target = source if arguments.get("share_embeddings") == "all" else WordPieceTokenizer(GERMAN)
-    tokenizers = TokenizerPair(source, target, "wordpiece")
-    sizes = {"input_vocab_size": source.vocab_size, "target_vocab_size": target.vocab_size}
-    model = Transformer(2, 8, 2, 16, max_length=MAX_LENGTH, **sizes, **arguments)
-    model.build(((None, None), (None, None)))
-    random = np.random.default_rng(5)
-    model.set_weights([random.normal(size=weights.shape) * scale for weights in model.get_weights()])
-    return model, tokenizers
-
-
-def projection_of(piece, model):
-    return model.projection.kernel.numpy()[:, GERMAN.index(piece)]
-
-
-def set_projection(model, columns):
-    kernel = model.projection.kernel.numpy()
-    for piece, column in columns.items():
-        kernel[:, GERMAN.index(piece)] = column
-    model.projection.kernel.assign(kernel)
-
-
-@pytest.fixture(scope="module")
-def separate(tmp_path_factory):
-    """A model with its tokenizers, two vocabularies, and its export. Its likeliest word and to close are near."""
-    model, tokenizers = random_model()
-    closing = projection_of("sieht", model) + 0.6 * np.random.default_rng(3).normal(size=8)
-    set_projection(model, {"[END]": closing})
-    return model, tokenizers, export_ctranslate2(model, tokenizers, tmp_path_factory.mktemp("separate") / "ct2")
-
-
-def translate(path, texts, options):
-    """What comes out, as lists."""
-    return {key: value.numpy().tolist() for key, value in load_ctranslate2(path, vars(options))(texts).items()}
 
 
 def next_log_probabilities(model, sources, targets, min_length=1):
@@ -318,16 +266,6 @@ def test_a_seed_tells_what_is_drawn(separate):
     assert drawn(1) == drawn(1) != drawn(2)
 
 
-@pytest.mark.parametrize(("quantization", "share"), [("int8", 0.8), ("int16", 0.9), ("float16", 0.9)])
-def test_quantized_models_are_smaller_and_score_alike(separate, tmp_path, quantization, share):
-    model, tokenizers, path = separate
-    quantized = export_ctranslate2(model, tokenizers, tmp_path / quantization, quantization)
-    assert (quantized / "model.bin").stat().st_size < share * (path / "model.bin").stat().st_size
-    exact, rounded = (translate(where, TEXTS, GREEDY) for where in (path, quantized))
-    assert np.mean([a == b for a, b in zip(exact["translation"], rounded["translation"], strict=True)]) > 0.5
-    np.testing.assert_allclose(rounded["score"][1], exact["score"][1], atol=0.5)
-
-
 def test_it_translates_as_translate_texts_asks(separate):
     engine = load_ctranslate2(separate[2], vars(BEAM))
     translations = list(translate_texts(engine, TEXTS, batch_size=2))
@@ -339,83 +277,3 @@ def test_it_translates_as_translate_texts_asks(separate):
         "score": tf.float32,
         "truncated": tf.bool,
     }
-
-
-def test_the_folder_alone_is_enough(separate, tmp_path):
-    shutil.copytree(separate[2], tmp_path / "elsewhere")
-    assert translate(tmp_path / "elsewhere", TEXTS, BEAM) == translate(separate[2], TEXTS, BEAM)
-
-
-def test_what_is_there_stays_as_it_is(separate, tmp_path):
-    model, tokenizers, _ = separate
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken" / "notes").write_bytes(b"precious")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"taken: a folder with something in it"):
-        export_ctranslate2(model, tokenizers, tmp_path / "taken")
-    with pytest.raises(UserError, match=r"notes: a file"):
-        export_ctranslate2(model, tokenizers, tmp_path / "taken" / "notes")
-    with pytest.raises(UserError, match=r"notes/deeper: the CTranslate2 model can't be written: Not a directory"):
-        export_ctranslate2(model, tokenizers, tmp_path / "taken" / "notes" / "deeper")
-    assert sorted(os.listdir(tmp_path)) == ["empty", "taken"]
-    assert (tmp_path / "taken" / "notes").read_bytes() == b"precious"
-    assert export_ctranslate2(model, tokenizers, tmp_path / "empty") == free_folder(tmp_path / "new").with_name("empty")
-    assert translate(tmp_path / "empty", ["dog"], GREEDY)["translation"]
-
-
-def test_a_failure_leaves_nothing_behind(separate, tmp_path):
-    class FullDisk(TokenizerPair):
-        def save(self, directory):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    model, tokenizers, _ = separate
-    with pytest.raises(UserError, match=r"ct2: the CTranslate2 model can't be written: No space left"):
-        export_ctranslate2(model, FullDisk(tokenizers.source, tokenizers.target, "wordpiece"), tmp_path / "ct2")
-    assert not os.listdir(tmp_path)
-
-
-def test_an_unknown_quantization(separate, tmp_path):
-    model, tokenizers, _ = separate
-    with pytest.raises(UserError, match=r"^quantization 'int4' is not known; choose one of int8, .*float16.*float32$"):
-        export_ctranslate2(model, tokenizers, tmp_path / "ct2", "int4")
-    assert not os.listdir(tmp_path)
-
-
-def test_without_the_library(separate, tmp_path, monkeypatch):
-    model, tokenizers, path = separate
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UserError, match=r"pip install -e '\.\[ctranslate2\]'"):
-        export_ctranslate2(model, tokenizers, tmp_path / "ct2")
-    with pytest.raises(UserError, match=r"pip install -e '\.\[ctranslate2\]'"):
-        load_ctranslate2(path)
-
-
-@pytest.fixture
-def copy(separate, tmp_path):
-    return shutil.copytree(separate[2], tmp_path / "copy")
-
-
-@pytest.mark.parametrize(
-    "name", ["model.bin", "config.json", "tokenizer/tokenizer.json", "tokenizer/source.txt", "target_vocabulary.json"]
-)
-def test_a_missing_file_is_named(copy, name):
-    (copy / name).unlink()
-    words = name.split(".")[0].replace("_", ".")  # as a file, or in CTranslate2's words
-    with pytest.raises(UserError, match=rf"{copy}.*{words}") as raised:
-        load_ctranslate2(copy)
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("name", ["model.bin", "config.json"])
-@pytest.mark.parametrize("content", [b"", b"{", b'{"tf_transformer": 3}'])
-def test_a_damaged_file(copy, name, content):
-    (copy / "SHA256SUMS").unlink()  # as an earlier version wrote it
-    (copy / name).write_bytes(content)
-    with pytest.raises(UserError, match=rf"^{copy}.*export (it|the model) again"):
-        load_ctranslate2(copy)
-
-
-@pytest.mark.parametrize(("option", "value"), [("num_hypotheses", 2), ("replace_unknown", True)])
-def test_what_it_does_not_have(separate, option, value):
-    with pytest.raises(UserError, match=f"^{option}: .*CTranslate2.*; use a SavedModel$"):
-        load_ctranslate2(separate[2], {option: value})
