@@ -59,6 +59,7 @@ CHANGES = {
         {
             "data.root": "data/multi30k/tok",
             "data.max_length": 64,
+            "tokenizer.vocab_size": 10_000,
             "model.dropout_rate": 0.25,
             "model.norm_first": True,
             "training.steps": 8000,
@@ -147,7 +148,7 @@ def names_the_files_there_are(path, root):
     ("name", "vocab_size", "millions"),
     [
         ("multi30k_en_de", 6000, 5.5),
-        ("multi30k_en_de_tok", 6000, 5.5),
+        ("multi30k_en_de_tok", 10_000, 6.5),
         ("tatoeba_en_de", 8000, 6.0),
         ("tatoeba_en_de_small", 8000, 2.3),
     ],
