@@ -69,6 +69,12 @@ def test_another_corpus_is_told(stopped):
     with pytest.raises(UserError, match=r"start\.json: missing or damaged"):
         experiment.train(loaded, run.path)
     flip_a_bit(written, 0)
+    whole = written.read_bytes()
+    for of_another_shape in b"{}", b"[]", b'{"devices": 1, "corpus": {}}':
+        written.write_bytes(of_another_shape)
+        with pytest.raises(UserError, match=r"start\.json: missing or damaged"):
+            experiment.train(loaded, run.path)
+    written.write_bytes(whole)
     assert contents(run.path) == before
 
 

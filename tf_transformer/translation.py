@@ -122,15 +122,12 @@ def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
     if not changes:
         return lambda texts: signature(text=tf.constant(texts, dtype=tf.string))
 
-    from tf_transformer.export.translator import OPTION_TYPES, translate_with_options
+    from tf_transformer.export.signature_options import with_options
 
-    options = _exported_options(path).changed(**changes)
-
-    def function(texts: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> dict[str, Any]:
-        return signature(text=texts, prefix=prefix, **dict(zip(OPTION_TYPES, values, strict=True)))
-
-    return lambda texts: translate_with_options(
-        function, tf.constant(texts, dtype=tf.string), options, several="num_hypotheses" in changes
+    return with_options(
+        lambda texts, prefix, tensors: signature(text=texts, prefix=prefix, **tensors),
+        _exported_options(path).changed(**changes),
+        several="num_hypotheses" in changes,
     )
 
 

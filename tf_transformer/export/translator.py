@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,29 +25,22 @@ from tf_transformer.decoding import (
 )
 from tf_transformer.decoding.options import check_options, check_positions
 from tf_transformer.errors import UserError
+from tf_transformer.export.signature_options import (
+    OPTION_TYPES,
+    POSITIONS,
+    PREFIX_LENGTH,
+    PREFIX_SHAPE,
+    Output,
+    option_tensors,
+    with_options,
+)
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
 if TYPE_CHECKING:
     from tf_transformer.model import Transformer
     from tf_transformer.tokenizers import Tokenizer, TokenizerPair
 
-Output = dict[str, tf.Tensor]
-
 TEXT = tf.TensorSpec([None], tf.string, name="text")
-
-# What `translate_with_options` takes beside the text, and what its inputs of these names mean.
-OPTION_TYPES = {
-    "beam_size": tf.int32,
-    "num_hypotheses": tf.int32,
-    "alpha": tf.float32,
-    "min_length": tf.int32,
-    "max_length": tf.int32,  # 0: no other limit than the model's and extra_length's
-    "temperature": tf.float32,
-    "top_k": tf.int32,
-    "top_p": tf.float32,
-    "seed": tf.int32,
-    "replace_unknown": tf.bool,
-}
 
 
 class Translator(tf.Module):
@@ -131,8 +124,13 @@ class Translator(tf.Module):
             raise UserError(f"unknown option {wrong[0]}; choose from {', '.join(['prefix', *OPTION_TYPES])}")
         options = self.options.changed(**changes)
         check_positions(options, self.max_length)
-        several = "num_hypotheses" in changes
-        return translate_with_options(self.functions["translate_with_options"], texts, options, several, prefix)
+        graph = self.functions["translate_with_options"]
+        translate = with_options(
+            lambda texts, prefix, tensors: graph(texts, prefix, *tensors.values()),
+            options,
+            several="num_hypotheses" in changes,
+        )
+        return translate(texts, prefix)
 
     def _make_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The graphs, by the names of the signatures they are exported as."""
@@ -337,58 +335,6 @@ class Translator(tf.Module):
             return nullcontext()
         pairs = zip(self.model.weights, self.weights, strict=True)
         return keras.StatelessScope(state_mapping=[(own, tf.cast(held, own.dtype)) for own, held in pairs])
-
-
-PREFIX_SHAPE = "prefix must have one string for each text; give an empty one where none is wanted"
-PREFIX_LENGTH = (
-    "a prefix has as many tokens as its translation may have, or more; shorten it, or raise max_length, or the "
-    "extra_length that the translator is made with"
-)
-POSITIONS = "more than the model has positions; take no more"  # of min_length
-
-
-def translate_with_options(
-    function: Callable[..., Output],
-    texts: tf.Tensor,
-    options: DecodingOptions,
-    several: bool,
-    prefix: Sequence[str] | None = None,
-) -> Output:
-    """Calls the signature `translate_with_options`, of a translator or of what was exported.
-
-    Args:
-        function: takes texts, prefixes and the options' values, in the order of `OPTION_TYPES`.
-        texts: string (batch,).
-        options: how to decode.
-        several: whether all the hypotheses are wanted, (batch, num_hypotheses), or one a text, (batch,).
-        prefix: string (batch,): what each translation must begin with.
-
-    Returns:
-        As `Translator.translate`.
-
-    Raises:
-        UserError: an option or a prefix that the model's positions have no room for, or too few prefixes.
-    """
-    if not several:
-        options = replace(options, num_hypotheses=1)  # of several samples the best is none drawn by chance
-    prefix = tf.fill(tf.shape(texts), "") if prefix is None else tf.convert_to_tensor(prefix, tf.string)
-    try:
-        output = function(texts, prefix, *option_tensors(options).values())
-    except tf.errors.InvalidArgumentError as error:
-        told = {message: message for message in (PREFIX_SHAPE, PREFIX_LENGTH)}
-        told[POSITIONS] = f"min_length is {options.min_length}: {POSITIONS}"
-        wrong = [line for message, line in told.items() if message in str(error)]
-        if not wrong:
-            raise
-        raise UserError(wrong[0]) from None
-    return output if several else {**output, **{name: output[name][:, 0] for name in ("translation", "score")}}
-
-
-def option_tensors(options: DecodingOptions) -> dict[str, tf.Tensor]:
-    """The options as `translate_with_options` takes them."""
-    values = {name: getattr(options, name) for name in OPTION_TYPES}
-    values["max_length"] = options.max_length or 0
-    return {name: tf.constant(value, OPTION_TYPES[name], name=name) for name, value in values.items()}
 
 
 def _share_positions(model: Transformer) -> None:

@@ -31,7 +31,7 @@ def one_thread():
         yield
 
 
-def random_model(scale=0.7, **arguments):
+def random_model(**arguments):
     """A model that says anything its vocabulary can, and its tokenizers."""
     source = WordPieceTokenizer(ENGLISH)
     target = source if arguments.get("share_embeddings") == "all" else WordPieceTokenizer(GERMAN)
@@ -40,7 +40,7 @@ def random_model(scale=0.7, **arguments):
     model = Transformer(2, 8, 2, 16, max_length=MAX_LENGTH, **sizes, **arguments)
     model.build(((None, None), (None, None)))
     random = np.random.default_rng(5)
-    model.set_weights([random.normal(size=weights.shape) * scale for weights in model.get_weights()])
+    model.set_weights([random.normal(size=weights.shape) * 0.7 for weights in model.get_weights()])
     return model, tokenizers
 
 

@@ -1,0 +1,77 @@
+"""How decoding options go into the signature `translate_with_options`, and how its faults are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import tensorflow as tf
+
+from tf_transformer.decoding import DecodingOptions
+from tf_transformer.errors import UserError
+
+Output = dict[str, tf.Tensor]
+
+# What the signature takes beside text and prefix, and what its inputs of these names mean.
+OPTION_TYPES = {
+    "beam_size": tf.int32,
+    "num_hypotheses": tf.int32,
+    "alpha": tf.float32,
+    "min_length": tf.int32,
+    "max_length": tf.int32,  # 0: no other limit than the model's and extra_length's
+    "temperature": tf.float32,
+    "top_k": tf.int32,
+    "top_p": tf.float32,
+    "seed": tf.int32,
+    "replace_unknown": tf.bool,
+}
+
+# What its checks say.
+PREFIX_SHAPE = "prefix must have one string for each text; give an empty one where none is wanted"
+PREFIX_LENGTH = (
+    "a prefix has as many tokens as its translation may have, or more; shorten it, or raise max_length, or the "
+    "extra_length that the translator is made with"
+)
+POSITIONS = "more than the model has positions; take no more"  # of min_length
+
+
+def option_tensors(options: DecodingOptions) -> dict[str, tf.Tensor]:
+    """The options as the signature takes them, in the order of `OPTION_TYPES`."""
+    values = {name: getattr(options, name) for name in OPTION_TYPES}
+    values["max_length"] = options.max_length or 0
+    return {name: tf.constant(value, OPTION_TYPES[name], name=name) for name, value in values.items()}
+
+
+def with_options(
+    signature: Callable[[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]], Output], options: DecodingOptions, several: bool
+) -> Callable[..., Output]:
+    """Makes a function that translates with options, from a translator's signature or an exported one.
+
+    Args:
+        signature: calls it with texts, prefixes and options, as `option_tensors` gives them.
+        options: how to decode.
+        several: whether all the hypotheses are wanted, (batch, num_hypotheses), or one a text, (batch,).
+
+    Returns:
+        A function of texts and, where it is wanted, of what each translation must begin with, strings (batch,). It
+        returns what `Translator.translate` does, and raises a UserError for too few prefixes, and for an option or a
+        prefix that the model's positions have no room for.
+    """
+    # Of several samples the best is none drawn by chance.
+    tensors = option_tensors(options if several else replace(options, num_hypotheses=1))
+
+    def translate(texts: Sequence[str] | tf.Tensor, prefix: Sequence[str] | None = None) -> Output:
+        texts = tf.convert_to_tensor(texts, tf.string)
+        prefix = tf.fill(tf.shape(texts), "") if prefix is None else tf.convert_to_tensor(prefix, tf.string)
+        try:
+            output = signature(texts, prefix, tensors)
+        except tf.errors.InvalidArgumentError as error:
+            told = {message: message for message in (PREFIX_SHAPE, PREFIX_LENGTH)}
+            told[POSITIONS] = f"min_length is {options.min_length}: {POSITIONS}"
+            wrong = [line for message, line in told.items() if message in str(error)]
+            if not wrong:
+                raise
+            raise UserError(wrong[0]) from None
+        return output if several else {**output, **{name: output[name][:, 0] for name in ("translation", "score")}}
+
+    return translate
