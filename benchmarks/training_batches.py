@@ -10,7 +10,7 @@ from exports import write_weights
 
 from tf_transformer import SmoothedCrossEntropy, Transformer
 from tf_transformer.data import make_batches
-from tf_transformer.experiment import open_source
+from tf_transformer.experiment.corpus import open_source
 from tf_transformer.recipe import Recipe
 from tf_transformer.tokenizers import train_tokenizers
 

@@ -6,8 +6,9 @@ import pytest
 
 from tests.tiny_run import PAIRS
 from tests.training.test_step_faults import on
-from tf_transformer import experiment, fitting
+from tf_transformer import experiment
 from tf_transformer.errors import UserError
+from tf_transformer.experiment import fitting
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training import EpochEnds
 

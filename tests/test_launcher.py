@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from tests.cli.command import COMMAND, contents
-from tests.test_resume import assert_same
+from tests.experiment.test_resume import assert_same
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tests.training import workers
 from tf_transformer.launcher import worker_configs

@@ -1,6 +1,6 @@
 """Two devices take the same steps as one, whatever share of the padding each of them gets.
 
-With dropout they can't, for each draws its own; `tests/test_experiment.py` trains that way.
+With dropout they can't, for each draws its own; `tests/experiment/test_experiment.py` trains that way.
 """
 
 import itertools

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.test_experiment import ctrl_c_after
+from tests.experiment.test_experiment import ctrl_c_after
 from tests.tiny_run import PAIRS
 from tests.training.test_step_faults import on
 from tf_transformer import experiment
+from tf_transformer.experiment import compiling
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training import make_strategy
 from tf_transformer.training.callbacks import steps_taken
@@ -65,7 +66,7 @@ def test_what_one_device_can_t_take_no_device_does(broken):
 @pytest.fixture
 def far_too_high(monkeypatch):
     """A scale that several steps have to halve before there is an update."""
-    monkeypatch.setattr(experiment, "LossScaling", partial(LossScaling, initial_scale=2.0**22))
+    monkeypatch.setattr(compiling, "LossScaling", partial(LossScaling, initial_scale=2.0**22))
 
 
 def test_a_training_ends_at_its_step_and_goes_on_exactly(eager, far_too_high, tmp_path):

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from tests.test_experiment import recipe
+from tests.experiment.test_experiment import recipe
 from tests.tiny_run import PAIRS, write_pairs
-from tf_transformer import experiment
+from tf_transformer import experiment, make_batches
 from tf_transformer.errors import UserError
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training import Checkpoints
@@ -43,7 +43,7 @@ def test_a_loss_that_is_no_number_ends_the_training(eager, tmp_path):
     assert all(PAIRS[int(number) - 1] == (source, target) for number, source, target in rows)
     tokenizers = run.load_tokenizers()
     options = {"batch_tokens": 64, "max_length": 64, "shuffle_buffer": loaded.data.shuffle_buffer, "seed": loaded.seed}
-    batches = experiment.make_batches(PAIRS, tokenizers, **options, repeat=True)
+    batches = make_batches(PAIRS, tokenizers, **options, repeat=True)
     _, labels = list(batches.take(2).as_numpy_iterator())[1]
     expected = {tuple(row[row != 0][:-1]) for row in labels}
     found = {tuple(np.asarray(tokenizers.target.tokenize([target])[0])) for _, _, target in rows}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import keras
 from rich.console import Console
 
-from tf_transformer.corpus import Pairs
 from tf_transformer.data.lookup import find_pairs
+from tf_transformer.experiment.corpus import Pairs
 from tf_transformer.export.translator import Translator
 from tf_transformer.model import Transformer
 from tf_transformer.recipe import Recipe

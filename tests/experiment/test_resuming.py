@@ -8,17 +8,17 @@ import pytest
 from rich.console import Console
 
 from tests.cli.command import contents
-from tests.test_experiment import ctrl_c_after, figures
-from tests.test_resume import flip_a_bit
+from tests.experiment.test_experiment import ctrl_c_after, figures
+from tests.experiment.test_resume import flip_a_bit
 from tests.tiny_run import PAIRS
 from tests.training.test_step_faults import on
 from tf_transformer import experiment
-from tf_transformer.averaging import average_checkpoints
-from tf_transformer.corpus import open_source, recipe_batches
 from tf_transformer.errors import UserError
+from tf_transformer.experiment.averaging import average_checkpoints
+from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.experiment.resuming import find_state
 from tf_transformer.recipe import save_recipe
-from tf_transformer.resuming import find_state
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.run_directory import RunDirectory, load_model
 
 STOPPED = 5  # in the middle of an epoch
 
@@ -49,7 +49,7 @@ def test_another_run_begins_from_it_and_leaves_it_alone(stopped, tmp_path):
     assert contents(run.path) == before
     same = experiment.train(loaded, run.path)
     for name in "step-00000003.keras", "step-00000006.keras":
-        ours, theirs = (experiment.load_model(each.checkpoints / name).get_weights() for each in (other, same))
+        ours, theirs = (load_model(each.checkpoints / name).get_weights() for each in (other, same))
         assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tf_transformer import Transformer, UserError, load_model
-from tf_transformer.averaging import average_checkpoints
+from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.run_directory import RunDirectory
 
 

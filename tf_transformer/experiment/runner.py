@@ -1,70 +1,36 @@
-"""One experiment from its recipe: data, tokenizers, model, training, scores."""
+"""One training from its recipe, until its scores are there."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import keras
 from rich.console import Console
 
-from tf_transformer.averaging import average_checkpoints
-from tf_transformer.corpus import Pairs, fingerprint, open_source, recipe_batches, tell_left_out
-from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.failures import original_errors
-from tf_transformer.data.filters import count_pairs
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation import evaluate_translations
-from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
-from tf_transformer.export.saved_model import export_saved_model, version_folder
-from tf_transformer.export.translator import Translator
-from tf_transformer.fitting import fit
-from tf_transformer.model import Transformer
-from tf_transformer.recipe import Recipe, load_recipe, save_recipe
-from tf_transformer.resuming import check_same, check_same_start, copy_state, find_state, run_of, save_start
-from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.experiment.averaging import average_checkpoints
+from tf_transformer.experiment.compiling import make_model
+from tf_transformer.experiment.corpus import fingerprint, open_source, recipe_batches, tell_left_out
+from tf_transformer.experiment.fitting import fit
+from tf_transformer.experiment.resuming import (
+    check_same,
+    check_same_start,
+    copy_state,
+    find_state,
+    run_of,
+    save_start,
+)
+from tf_transformer.experiment.scoring import evaluate
+from tf_transformer.recipe import Recipe, save_recipe
+from tf_transformer.run_directory import RunDirectory
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.cluster import is_chief
 from tf_transformer.training.distribution import make_strategy, set_single_threaded_operations
-from tf_transformer.training.loss import SmoothedCrossEntropy
-from tf_transformer.training.loss_scaling import LossScaling
-from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
 from tf_transformer.training.multi_worker import check_agreement, telling_lost_workers, wait_for_all
-from tf_transformer.training.optimizer import make_optimizer
 from tf_transformer.training.state import saved_states
-
-
-def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) -> Transformer:
-    """Makes a recipe's model, built and compiled."""
-    arguments = recipe.model.arguments(input_vocab_size, target_vocab_size)
-    model = Transformer(**arguments, dtype=recipe.training.precision)
-    model.build(((None, None), (None, None)))
-    compile_model(model, recipe)
-    # What makes variables would be traced twice; and there must be some for a state to be put into.
-    model.optimizer.build(model.trainable_variables)
-    model.build_metrics()
-    return model
-
-
-def compile_model(model: Transformer, recipe: Recipe) -> None:
-    """Compiles a model as its recipe says; unless it says otherwise, as the paper does.
-
-    That is Adam with the paper's learning-rate schedule, and smoothed cross-entropy.
-    """
-    training = recipe.training
-    optimizer = make_optimizer(training, model.d_model)
-    model.gradient_accumulation, model.parallel_parts = training.gradient_accumulation, training.parallel_parts
-    model.compile(
-        optimizer=LossScaling(optimizer) if training.precision == "mixed_float16" else optimizer,
-        loss=SmoothedCrossEntropy(training.label_smoothing, training.r_drop),
-        metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
-        steps_per_execution=training.steps_per_execution,
-        jit_compile=training.jit_compile,
-    )
 
 
 @telling_lost_workers()
@@ -178,75 +144,3 @@ def _train(
     run.end_training()
     wait_for_all(strategy)
     return run
-
-
-def evaluate(
-    run: RunDirectory,
-    pairs: Pairs,
-    lowercase: bool = False,
-    batch_size: int | None = None,
-    changes: Mapping[str, Any] | None = None,
-    streams: int = 1,
-) -> dict[str, Any]:
-    """Translates a set with a run's best checkpoint and scores it.
-
-    Args:
-        run: the run directory.
-        pairs: sentences and their references.
-        lowercase: whether to score without regard to case as well.
-        batch_size: sentences at once; the recipe's unless given.
-        changes: decoding options in place of the recipe's.
-        streams: batches at once.
-
-    Returns:
-        What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more. Perplexity, accuracy and loss are
-        those of the "perplexity_sentences" that are not empty on a side, nor longer than the model's positions; where
-        there are none they are missing.
-    """
-    recipe = load_recipe(run.recipe)
-    model, tokenizers = load_model(run.path), run.load_tokenizers()
-    compile_model(model, recipe)
-    sentences = list(pairs)
-    longest = recipe.model.max_length  # unlike in training, where data.max_length drops pairs
-    batches = make_batches(
-        sentences, tokenizers, batch_tokens=max(recipe.data.batch_tokens, longest), max_length=longest
-    )
-    scored = count_pairs(sentences, tokenizers, max_length=longest).kept
-    figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True) if scored else {}
-    translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(**(changes or {})))
-    scores, _ = evaluate_translations(
-        translator.translate, sentences, lowercase, batch_size or recipe.evaluation.batch_size, streams
-    )
-    chosen = {name: figures[name] for name in ("perplexity", "accuracy", "loss") if name in figures}
-    return {**scores, **chosen, "perplexity_sentences": scored}
-
-
-def export_run(
-    run: RunDirectory,
-    destination: str | os.PathLike,
-    changes: Mapping[str, Any] | None = None,
-    half: bool = False,
-) -> Path:
-    """Exports a run's best checkpoint as a SavedModel.
-
-    Args:
-        run: the run directory.
-        destination: see `export_saved_model`.
-        changes: decoding options in place of the recipe's, for what the SavedModel does unless it is told otherwise.
-        half: whether the weights are written as float16.
-
-    Returns:
-        The folder written.
-    """
-    folder = version_folder(destination)  # refused before anything is loaded
-    options = load_recipe(run.recipe).evaluation.decoding_options().changed(**(changes or {}))
-    translator = Translator(load_model(run.path), run.load_tokenizers(), options, half)
-    return export_saved_model(translator, folder)
-
-
-def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, quantization: str | None = None) -> Path:
-    """Exports a run's best checkpoint for CTranslate2; see `export_ctranslate2`."""
-    import_ctranslate2()
-    folder = free_folder(destination)  # refused before anything is loaded
-    options = load_recipe(run.recipe).evaluation.decoding_options()
-    return export_ctranslate2(load_model(run.path), run.load_tokenizers(), folder, quantization, options)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import test_resume
-from tests.test_resume import assert_same, ends, half_written, kill, newest, start, wait_for
+from tests.experiment import test_resume
+from tests.experiment.test_resume import assert_same, ends, half_written, kill, newest, start, wait_for
 from tf_transformer.run_directory import RunDirectory
 
 pytestmark = pytest.mark.slow
@@ -44,8 +44,9 @@ def killed(folder):
             # What an earlier kill left half written is gone by the time that a newer state lies there.
             wait_for(process, lambda after=after: newest(run) >= after and half_written(run))
         else:
-            # From its start, when nothing is loaded, to some seconds of training.
-            time.sleep(draw.uniform(0, 25))
+            # From its start, when nothing is loaded, to some seconds of training; steps are left for the other kills.
+            at, share = began + draw.uniform(0, 25), STEPS["training__steps"] * (number + 1) // (KILLS + 1)
+            wait_for(process, lambda at=at, share=share: time.monotonic() >= at or newest(run) >= share)
         kill(process)
         told.append(
             {

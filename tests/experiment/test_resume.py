@@ -1,6 +1,6 @@
 """A training that is killed or stopped, and started again, ends as one that is not: the same bits in weights and log.
 
-Twenty kills of one training are in `tests/test_kills.py`, which is slow.
+Twenty kills of one training are in `tests/experiment/test_kills.py`, which is slow.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.cli.command import COMMAND, contents
-from tests.test_experiment import figures
+from tests.experiment.test_experiment import figures
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer import experiment, load_recipe
 from tf_transformer.errors import UserError

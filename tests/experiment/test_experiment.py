@@ -24,11 +24,11 @@ from tf_transformer import (
     TransformerSchedule,
     UserError,
     experiment,
-    fitting,
     load_model,
     load_recipe,
     make_batches,
 )
+from tf_transformer.experiment import fitting
 from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.tensorboard.events import Index

@@ -1,0 +1,8 @@
+"""One experiment from its recipe: data, tokenizers, model, training, scores, exports."""
+
+from tf_transformer.experiment.compiling import compile_model, make_model
+from tf_transformer.experiment.exporting import export_run, export_run_ctranslate2
+from tf_transformer.experiment.runner import train
+from tf_transformer.experiment.scoring import evaluate
+
+__all__ = ["compile_model", "evaluate", "export_run", "export_run_ctranslate2", "make_model", "train"]

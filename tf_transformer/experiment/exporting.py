@@ -1,0 +1,45 @@
+"""A run's best checkpoint, as others load it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
+from tf_transformer.export.saved_model import export_saved_model, version_folder
+from tf_transformer.export.translator import Translator
+from tf_transformer.recipe import load_recipe
+from tf_transformer.run_directory import RunDirectory, load_model
+
+
+def export_run(
+    run: RunDirectory,
+    destination: str | os.PathLike,
+    changes: Mapping[str, Any] | None = None,
+    half: bool = False,
+) -> Path:
+    """Exports a run's best checkpoint as a SavedModel.
+
+    Args:
+        run: the run directory.
+        destination: see `export_saved_model`.
+        changes: decoding options in place of the recipe's, for what the SavedModel does unless it is told otherwise.
+        half: whether the weights are written as float16.
+
+    Returns:
+        The folder written.
+    """
+    folder = version_folder(destination)  # refused before anything is loaded
+    options = load_recipe(run.recipe).evaluation.decoding_options().changed(**(changes or {}))
+    translator = Translator(load_model(run.path), run.load_tokenizers(), options, half)
+    return export_saved_model(translator, folder)
+
+
+def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, quantization: str | None = None) -> Path:
+    """Exports a run's best checkpoint for CTranslate2; see `export_ctranslate2`."""
+    import_ctranslate2()
+    folder = free_folder(destination)  # refused before anything is loaded
+    options = load_recipe(run.recipe).evaluation.decoding_options()
+    return export_ctranslate2(load_model(run.path), run.load_tokenizers(), folder, quantization, options)
