@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer
 from tf_transformer.training import TokenCount
+from tf_transformer.training.projected_loss import CHUNK_LOGITS
 
 VOCABULARY, ROWS, LENGTH = 50, 10, 7
 SHARING = ("all", "target", "none")
@@ -38,9 +39,18 @@ class OverLogits(SmoothedCrossEntropy):
 
 
 def compiled(
-    share="all", loss=None, optimizer=sgd, parts=1, beside=1, dtype="float32", dropout_rate=0.0, graph=False, more=()
+    share="all",
+    loss=None,
+    optimizer=sgd,
+    parts=1,
+    beside=1,
+    dtype="float32",
+    dropout_rate=0.0,
+    graph=False,
+    xla=False,
+    more=(),
 ):
-    """A small model, the same each time; its steps run eagerly unless `graph`, since tracing them takes longer.
+    """A small model, the same each time; its steps run eagerly unless `graph` or `xla`, since tracing takes longer.
 
     A batch is worked on in so many `parts`, each in as many `beside` each other.
     """
@@ -50,7 +60,7 @@ def compiled(
     )
     metrics = [Perplexity(), TokenAccuracy(), TokenCount(), *more]
     loss = loss or SmoothedCrossEntropy(0.1)
-    model.compile(optimizer(), loss, metrics=metrics, jit_compile=False, run_eagerly=not graph)
+    model.compile(optimizer(), loss, metrics=metrics, jit_compile=xla, run_eagerly=not (graph or xla))
     model.gradient_accumulation, model.parallel_parts = parts, beside
     return model
 
@@ -85,6 +95,11 @@ def test_the_projecting_step_is_the_step_over_logits(share, over_logits):
     untrained = compiled(share)
     untrained.build(((None, None), (None, None)))
     assert max(np.abs(a - b).max() for a, b in zip(ours[1], untrained.get_weights(), strict=True)) > 0.01
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_the_step_that_xla_compiles_is_the_step_over_logits(parts, over_logits):
+    assert_same(train("target", parts=parts, xla=True), over_logits["target"])
 
 
 @pytest.mark.parametrize("share", SHARING)
@@ -212,18 +227,29 @@ def largest_tensor(model, rows, length):
 
 
 def test_no_step_makes_all_logits():
-    """A step whose logits would be 12 million numbers, by a vocabulary of 24,000."""
-    vocabulary, rows, length = 24_000, 8, 64
+    """A step whose logits would be 49 million numbers, by a vocabulary of 24,000: three chunks, or with R-Drop six."""
+    vocabulary, rows, length = 24_000, 16, 128
 
     def largest(loss):
         model = Transformer(1, 16, 2, 16, vocabulary, vocabulary, share_embeddings="all")
-        model.compile(sgd(), loss, metrics=[Perplexity(), TokenAccuracy()], jit_compile=False)
+        # As for XLA, so that all shapes are known: otherwise padding is left out first.
+        model.compile(sgd(), loss, metrics=[Perplexity(), TokenAccuracy()], jit_compile=True)
         return largest_tensor(model, rows, length)
 
-    logits = rows * length * vocabulary
-    assert largest(OverLogits(0.1)) >= logits
-    assert largest(SmoothedCrossEntropy(0.1)) < logits / 2
-    assert largest(SmoothedCrossEntropy(0.1, r_drop=1.0)) < logits / 2
+    assert largest(OverLogits(0.1)) >= rows * length * vocabulary
+    for r_drop in (0.0, 1.0):
+        # Were there no chunk of this size, the shapes of the logits would be hidden.
+        assert CHUNK_LOGITS / 2 < largest(SmoothedCrossEntropy(0.1, r_drop)) <= CHUNK_LOGITS
+
+
+def test_xla_on_several_devices_is_refused():
+    strategy = tf.distribute.MirroredStrategy([device.name for device in tf.config.list_logical_devices("CPU")])
+    with strategy.scope():
+        model = Transformer(1, 16, 4, 32, VOCABULARY, VOCABULARY)
+        model.compile(sgd(), SmoothedCrossEntropy(0.1), jit_compile=True)
+    data = tf.data.Dataset.from_tensors(batch())
+    with pytest.raises(ValueError, match="several devices share: compile with jit_compile=False"):
+        model.fit(data, shuffle=False, verbose=0)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.training.distribution import is_one_device
+
 
 class ProjectingSteps:
-    """Steps in which the loss projects the decoder's output itself, so that the full logits are never made.
+    """Steps in which the loss projects the decoder's output itself, so that no more than a chunk of logits exists.
 
     They are taken where loss and metrics can do so (`SmoothedCrossEntropy`; `Perplexity`, `TokenAccuracy`,
     `TokenCount`); with others, or with sample weights, a step is Keras's own, on logits.
@@ -28,6 +30,8 @@ class ProjectingSteps:
     def train_step(self, *arguments: Any) -> Any:
         """One update: `train_step(data)`, or `train_step(state, data)` on JAX, as in Keras."""
         *state, data = arguments
+        if self.jit_compile and not is_one_device():
+            raise ValueError("XLA can't compile a step that several devices share: compile with jit_compile=False")
         prepared = self._with_labels_as_input(data, training=True)
         if self._parts() > 1:
             return self._step_in_parts(data)
@@ -137,7 +141,10 @@ class ProjectingSteps:
                 return turn + 1, loss + more, [a + b for a, b in zip(gradients, more_gradients, strict=True)]
 
             start = (0, 0.0, [tf.zeros(weight.shape, weight.dtype) for weight in weights])
-            _, loss, gradients = tf.while_loop(lambda turn, *_: turn < self.gradient_accumulation, add_turn, start)
+            # One turn at a time: the memory of several would be what accumulation is to save.
+            _, loss, gradients = tf.while_loop(
+                lambda turn, *_: turn < self.gradient_accumulation, add_turn, start, parallel_iterations=1
+            )
         self.optimizer.apply(gradients, weights)
         # As Keras has it: the mean over the replicas is shown, and each one's share is of the whole batch.
         loss *= tf.distribute.get_replica_context().num_replicas_in_sync

@@ -1,9 +1,9 @@
 """Where the process itself matters: its output, its status, its end."""
 
 import os
+import re
 import signal
 import subprocess
-import sys
 import time
 from functools import partial
 
@@ -91,15 +91,21 @@ def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
 
 
 def test_what_xla_compiles_is_kept(tmp_path):
-    program = """
-from tf_transformer.terminal import keep_what_xla_compiles
-keep_what_xla_compiles()
-import tensorflow as tf
-print(tf.function(lambda x: tf.sin(x) + 1.0, jit_compile=True)(tf.zeros(3)).numpy().tolist())
-"""
+    """A second training finds all of it, and compiles nothing anew."""
+    write_pairs(tmp_path)
+    changes = {"training__jit_compile": "true", "training__steps": 6, "training__validate_every": 6}
+    replaced = settings(tmp_path, **changes, evaluation__beam_size=1)
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     environment.pop("TF_XLA_FLAGS", None)
-    command = [sys.executable, "-c", program]
-    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert outcome.stdout == "[1.0, 1.0, 1.0]\n", outcome.stderr
-    assert [path.suffix for path in (tmp_path / "tf_transformer" / "xla").iterdir()] == [".pb"]
+
+    def train(run):
+        words = [COMMAND, "train", RECIPE, "--run-dir", tmp_path / run]
+        words += [word for setting in replaced for word in ("--set", setting)]
+        outcome = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        assert outcome.returncode == 0, outcome.stderr
+        assert re.search(r"first step: [\d.]+ s, in which the model was traced and compiled\n", outcome.stderr)
+        compiled = list((tmp_path / "tf_transformer" / "xla").iterdir())
+        assert compiled and all(path.suffix == ".pb" for path in compiled)
+        return {path: path.stat().st_mtime_ns for path in compiled}
+
+    assert train("first") == train("second")

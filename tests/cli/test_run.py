@@ -5,12 +5,16 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sacrebleu
+import tensorflow as tf
 import yaml
 
 from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
+from tf_transformer import make_batches
+from tf_transformer.run_directory import RunDirectory, load_model
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -97,3 +101,36 @@ def test_export(command, tiny_run_directory, tiny_saved_model, tmp_path):
         (model / "variables" / "variables.data-00000-of-00001").stat().st_size for model in (exported, tiny_saved_model)
     )
     assert size == pytest.approx(full_size / 2, rel=0.1)
+
+
+def test_average_is_what_is_evaluated_and_exported(command, tmp_path):
+    """The mean of the last two checkpoints of three, worked out by NumPy."""
+    write_pairs(tmp_path)
+    short = {"training__steps": 3, "training__validate_every": 1, "training__warmup_steps": 2}
+    words = [word for setting in settings(tmp_path, **short, evaluation__beam_size=1) for word in ("--set", setting)]
+    run, source, reference = tmp_path / "run", tmp_path / "pairs.en", tmp_path / "pairs.de"
+    with eagerly():
+        assert command("train", RECIPE, *words, "--run-dir", run).status == 0
+        assert command("average", run, "--last", 2).lines == [str(run / "checkpoints" / "average.keras")]
+        outcome = command("evaluate", run, "--source", source, "--reference", reference, "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+
+    models = [load_model(run / "checkpoints" / f"step-0000000{step}.keras") for step in (2, 3)]
+    mean = [(one + other) / 2 for one, other in zip(*(model.get_weights() for model in models), strict=True)]
+    assert max(np.abs(a - b).max() for a, b in zip(mean, models[1].get_weights(), strict=True)) > 1e-3
+    models[0].set_weights(mean)
+    tokenizers = RunDirectory.open(run).load_tokenizers()
+    total = tokens = 0
+    for inputs, labels in make_batches(PAIRS, tokenizers, batch_tokens=400, max_length=MAX_LENGTH).as_numpy_iterator():
+        logits = np.asarray(models[0](inputs), "float64")
+        of_label = np.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+        total += np.sum((np.log(np.exp(logits).sum(-1)) - of_label)[labels != 0])
+        tokens += np.count_nonzero(labels)
+    assert json.loads(outcome.out)["perplexity"] == pytest.approx(np.exp(total / tokens), rel=1e-5)
+
+    (exported,) = command("export", run, tmp_path / "exported").lines
+    variables = tf.train.load_checkpoint(f"{exported}/variables/variables")
+    shapes = variables.get_variable_to_shape_map()
+    held = [variables.get_tensor(name) for name in shapes if variables.get_variable_to_dtype_map()[name] == tf.float32]
+    for weight in mean:
+        assert any(one.shape == weight.shape and np.allclose(one, weight, rtol=0, atol=1e-6) for one in held)

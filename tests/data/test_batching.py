@@ -161,6 +161,28 @@ def test_rows_are_a_multiple_and_only_padding_is_added(multiple):
     assert sorted(found) == sorted(pairs)
 
 
+@pytest.mark.parametrize("multiple", [1, 3])
+@pytest.mark.parametrize("repeat", [False, True])
+def test_fixed_shapes_are_one_a_bucket(multiple, repeat):
+    pairs = numbered(301)
+    options = {"batch_tokens": 240, "max_length": 19, "row_multiple": multiple, "repeat": repeat}
+    batches = make_batches(pairs, CHARACTERS, fixed_shapes=True, **options)
+    found, shapes = [], set()
+    for (source_ids, target_ids), labels in batches.take(150).as_numpy_iterator():
+        assert source_ids.shape == target_ids.shape == labels.shape
+        shapes.add(labels.shape)
+        real = labels.any(axis=1)
+        assert not source_ids[~real].any() and not target_ids[~real].any()
+        found += zip(map(text_of, source_ids[real]), map(text_of, labels[real]), strict=True)
+    # Up to 4, 6, 8 and so on; the shortest pair has 2 tokens a side, and the longest, of 20, is dropped.
+    expected = {bound: 240 // bound // multiple * multiple for bound in (4, 6, 8, 10, 12, 14, 16, 18, 19)}
+    if repeat:  # a batch of the shortest takes more than 150 batches to come together
+        del expected[4]
+    assert shapes == {(rows, bound) for bound, rows in expected.items()}
+    if not repeat:
+        assert sorted(found) == sorted(pair for pair in pairs if max(map(len, pair)) < 19)
+
+
 # -- order ----
 
 

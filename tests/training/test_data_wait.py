@@ -100,6 +100,34 @@ def test_steps_of_one_execution_are_counted_each():
     assert shares(slow_batches(0.05), steps_per_execution=3)[-1] > 0.2
 
 
+class Scale(keras.layers.Layer):
+    def build(self, shape):
+        self.factor = self.add_weight()
+
+    def call(self, x):
+        return self.factor * x
+
+
+def test_the_steps_that_xla_compiles_are_counted_by_their_shapes():
+    """The first step is told on its own; of the others two have a new shape, in the first epoch or in the second."""
+    columns = [8, 8, 8, 4, 4, 8, 4, 8, 2, 2, 4, 8]
+    batches = [np.ones((2, width), "float32") for width in columns]
+    data = tf.data.Dataset.from_generator(
+        lambda: ((batch, batch) for batch in batches), output_signature=(tf.TensorSpec((2, None)),) * 2
+    )
+    for jit_compile in (True, False):
+        model = keras.Sequential([keras.Input((None,)), Scale()])
+        model.compile(keras.optimizers.SGD(), "mse", jit_compile=jit_compile)
+        wait = DataWait()
+        history = model.fit(
+            wait.watch(data), steps_per_epoch=STEPS, epochs=EPOCHS, callbacks=[wait], verbose=0, shuffle=False
+        ).history
+        assert ("new_shapes" in history) == jit_compile
+        if jit_compile:
+            assert history["new_shapes"] == [1, 1]
+            assert all(0 < seconds < 60 for seconds in history["new_shapes_seconds"])
+
+
 def test_it_hands_on_the_same_batches():
     batches = tf.data.Dataset.range(5).map(lambda i: ((i, i + 1), [i + 2]))
     watched = DataWait().watch(batches)

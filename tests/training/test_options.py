@@ -41,6 +41,50 @@ OPTIONS = {
 }
 
 
+def test_each_option_reaches_the_model():
+    """A model learns with an option left out too. The optimizer's options have a test of their own."""
+    arguments = {
+        "attention_dropout_rate": 0.2,
+        "activation_dropout_rate": 0.3,
+        "norm_first": True,
+        "position": "learned",
+        "share_embeddings": "none",
+        "key_dim": 5,
+        "value_dim": 7,
+    }
+    training = {
+        "label_smoothing": 0.3,
+        "r_drop": 2.0,
+        "gradient_accumulation": 3,
+        "parallel_parts": 2,
+        "steps_per_execution": 50,
+        "precision": "mixed_bfloat16",
+    }
+    changes = [f"model.{key}={value}" for key, value in arguments.items()]
+    changes += [f"training.{key}={value}" for key, value in training.items()]
+    model, usual = (make_model(load_recipe(DEMO, [*SHRUNK, *more]), VOCABULARY, VOCABULARY) for more in (changes, []))
+
+    def found(model):
+        config = model.get_config()
+        return [
+            {key: config[key] for key in arguments},
+            {
+                "label_smoothing": model.loss.label_smoothing,
+                "r_drop": model.loss.r_drop,
+                "gradient_accumulation": model.gradient_accumulation,
+                "parallel_parts": model.parallel_parts,
+                "steps_per_execution": model.steps_per_execution,
+                "precision": model.dtype_policy.name,
+            },
+        ]
+
+    assert found(model) == [arguments, training]
+    for ours, before in zip([arguments, training], found(usual), strict=True):
+        assert all(ours[key] != before[key] for key in ours)
+    assert not usual.jit_compile
+    assert make_model(load_recipe(DEMO, [*SHRUNK, "training.jit_compile=true"]), VOCABULARY, VOCABULARY).jit_compile
+
+
 def fixed_data():
     """Source ids, target ids and labels of sentences that have nothing to do with each other but are to be learned."""
     random = np.random.default_rng(0)

@@ -26,3 +26,37 @@ def test_the_bar_counts_steps_and_not_executions(at_once):
     bar.stop()
     said = console.file.getvalue()
     assert "15/20" in said and "in which 5 batches were passed over and the model was traced" in said
+
+
+FIGURES = {
+    **{"loss": 2.5, "perplexity": 9.0, "val_perplexity": 12.0, "val_accuracy": 0.5},
+    **{"tokens_per_second": 1234.0, "data_wait": 0.0123},
+}
+
+
+@pytest.mark.parametrize(
+    ("jit_compile", "more", "first", "end"),
+    [
+        (False, {}, "the model was traced", "waited for data 1.2%"),
+        (True, {"new_shapes": 0, "new_shapes_seconds": 0.0}, "the model was traced and compiled", "for data 1.2%"),
+        (
+            True,
+            {"new_shapes": 7, "new_shapes_seconds": 41.23},
+            "the model was traced and compiled",
+            "waited for data 1.2%   compiled 7 batch shapes in 41.2 s",
+        ),
+    ],
+    ids=["plain", "no new shapes", "new shapes"],
+)
+def test_the_lines_tell_compiling_and_waiting(jit_compile, more, first, end):
+    console = Console(file=io.StringIO(), width=200)
+    bar = ProgressBar(20, console)
+    optimizer = keras.optimizers.SGD()
+    optimizer.build([])
+    bar.set_model(SimpleNamespace(optimizer=optimizer, jit_compile=jit_compile))
+    bar.on_train_begin()
+    bar.on_train_batch_end(0, {"loss": 2.5})
+    bar.on_epoch_end(0, {**FIGURES, **more})
+    bar.stop()
+    told, figures = console.file.getvalue().splitlines()
+    assert told.endswith(f"in which {first}") and figures.endswith(end)

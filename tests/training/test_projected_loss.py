@@ -149,6 +149,27 @@ def test_it_is_the_plain_path(chunk_logits):
     assert_close([sums[:1], *gradients], [[plain[0]], *plain[1:]], 1e-5)
 
 
+@pytest.mark.parametrize("xla", [False, True], ids=["graph", "XLA"])
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_several_chunks_in_a_graph_are_their_definition(r_drop, xla):
+    """Where the loop is TensorFlow's own; without XLA the number of rows is not known when it is traced."""
+    states, embeddings, labels = examples(50, 29, copies=2 if r_drop else 1)
+
+    def work(states, labels):
+        with tf.GradientTape() as tape:
+            tape.watch([states, matrix])
+            sums = projected_cross_entropy(states, matrix, labels, 0.1, r_drop, chunk_logits=8 * 29)
+        return sums, tape.gradient(sums.loss, [states, matrix])
+
+    matrix = tf.constant(embeddings)
+    given = tf.constant(states if r_drop else states[0]), tf.constant(labels)
+    rows = 50 if xla else None
+    signature = [tf.TensorSpec((2, rows, 6) if r_drop else (rows, 6)), tf.TensorSpec((rows,), tf.int32)]
+    sums, gradients = tf.function(work, input_signature=signature, jit_compile=xla)(*given)
+    ours = [float(sum) for sum in sums], *(gradient.numpy() for gradient in gradients)
+    assert_close(ours, by_definition(states, embeddings, labels, 0.1, r_drop), 5e-5)
+
+
 @pytest.mark.parametrize("r_drop", [0.0, 1.0])
 @pytest.mark.parametrize("dtype, tolerance", [("bfloat16", 0.03), ("float16", 0.004)])
 def test_in_mixed_precision_it_is_near(dtype, tolerance, r_drop):

@@ -1,14 +1,17 @@
 """A step whose loss is no number, or that finds no memory, ends the training and says on which batch."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.experiment.test_experiment import recipe
 from tests.tiny_run import PAIRS, write_pairs
-from tf_transformer import experiment, make_batches
+from tf_transformer import SmoothedCrossEntropy, experiment, make_batches
 from tf_transformer.errors import UserError
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.training import Checkpoints
 from tf_transformer.training.state import TrainingState
 
@@ -34,9 +37,9 @@ def test_a_loss_that_is_no_number_ends_the_training(eager, tmp_path):
     """The first update throws the weights far off; the second step can't work with them."""
     loaded = on(tmp_path, PAIRS, 64, learning_rate_scale=1e30)
     run = RunDirectory(tmp_path / "run")
-    with pytest.raises(UserError, match=r"^step 2: the loss is (nan|inf); its batch holds the pairs \d+, ") as error:
+    with pytest.raises(UserError, match=r"^step 2: the loss is (nan|inf), on the pairs \d+, ") as error:
         experiment.train(loaded, run.path)
-    assert "\n" not in str(error.value) and "lower the learning rate" in str(error.value)
+    assert "\n" not in str(error.value) and "a lower learning rate" in str(error.value)
     # The pairs are those of the second batch, and stand under their lines' numbers.
     rows = [line.split("\t") for line in (run.path / "bad_batch.tsv").read_text(encoding="utf-8").splitlines()]
     assert 1 < len(rows) < len(PAIRS)
@@ -50,6 +53,43 @@ def test_a_loss_that_is_no_number_ends_the_training(eager, tmp_path):
     assert found == expected
     # The state after the first step stays, and is what the training would go on from.
     assert [path.name for path in run.training_state.glob("step-*")] == ["step-00000001"]
+
+
+@tf.custom_gradient
+def with_a_gradient_of_nan(x):
+    return x, lambda upstream: upstream * np.nan
+
+
+@pytest.mark.parametrize(
+    ("spoil", "at_once", "told"),
+    [
+        (lambda states: states * np.nan, 1, "step 3: the loss is nan, on the pairs "),
+        (lambda states: states * np.nan, 2, "one of the steps 3 to 4: the loss is nan, on the pairs "),
+        # Its own step is named, whose loss is sound, and not the next one.
+        (with_a_gradient_of_nan, 1, "step 3: the gradient is nan, on the pairs "),
+    ],
+    ids=["loss", "two steps an execution", "gradient"],
+)
+def test_what_was_saved_before_a_fault_stays_as_it_was(eager, tmp_path, monkeypatch, spoil, at_once, told):
+    """Two sound steps and a validation; then what the loss is given, or its gradient, is no number."""
+    of_states, calls, saved = SmoothedCrossEntropy.of_states, itertools.count(1), {}
+    run = RunDirectory(tmp_path / "run")
+
+    def spoilt_at_step_3(self, states, embeddings, labels, training, free_shapes):
+        if training and next(calls) == 3:
+            saved.update({path: path.read_bytes() for path in run.checkpoints.iterdir()})
+            states = spoil(states)
+        return of_states(self, states, embeddings, labels, training, free_shapes)
+
+    monkeypatch.setattr(SmoothedCrossEntropy, "of_states", spoilt_at_step_3)
+    loaded = on(tmp_path, PAIRS, 64, steps=4, validate_every=2, steps_per_execution=at_once)
+    with pytest.raises(UserError) as error:
+        experiment.train(loaded, run.path)
+    assert str(error.value).startswith(told)
+    assert {path.name for path in saved} == {"best.keras", "step-00000002.keras"}
+    assert {path: path.read_bytes() for path in run.checkpoints.iterdir()} == saved
+    assert all(np.isfinite(weight).all() for weight in load_model(run.path).get_weights())
+    assert max(path.name for path in run.training_state.glob("step-*")) == "step-00000002"
 
 
 def test_weights_that_are_not_finite_are_never_saved(eager, tmp_path):

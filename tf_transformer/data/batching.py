@@ -23,6 +23,7 @@ def make_batches(
     seed: int | None = None,
     repeat: bool = False,
     row_multiple: int = 1,
+    fixed_shapes: bool = False,
 ) -> tf.data.Dataset:
     """Turns sentence pairs into batches for `model.fit`.
 
@@ -42,6 +43,8 @@ def make_batches(
         repeat: Whether to go on for ever. Epochs then run into each other, with no small batch between them.
         row_multiple: Each batch's number of rows is a multiple of it, rows of padding filling up the last ones: with
             the number of devices, each device gets as many rows as the next, which Keras's `fit` asks for.
+        fixed_shapes: Whether all batches of a bucket (`bucket_bounds`) have one shape, at the cost of more padding: for
+            XLA and JAX, which compile a step for each shape.
 
     Returns:
         A dataset of `((source_ids, target_ids), labels)`, int32 and padded with 0. Of shape (batch,
@@ -75,6 +78,9 @@ def make_batches(
     def length(inputs, labels):
         return tf.maximum(tf.size(inputs[0]), tf.size(labels))
 
+    def rows(bound):
+        return batch_tokens // bound // row_multiple * row_multiple
+
     def epoch(number):
         if shuffle_buffer is None:
             return chunks(pairs)
@@ -97,11 +103,16 @@ def make_batches(
     dataset = dataset.map(lambda *example: tf.nest.map_structure(tf.identity, example))
     dataset = dataset.bucket_by_sequence_length(
         length,
-        bucket_boundaries=[bound + 1 for bound in bounds[:-1]],  # TensorFlow's boundaries are exclusive
-        bucket_batch_sizes=[batch_tokens // bound // row_multiple * row_multiple for bound in bounds],
+        bucket_boundaries=[bound + 1 for bound in bounds],  # TensorFlow's boundaries are exclusive
+        bucket_batch_sizes=[*map(rows, bounds), 1],  # none is longer than the last bound
+        pad_to_bucket_boundary=fixed_shapes,
         padding_values=((PAD_ID, PAD_ID), PAD_ID),
     )
-    if row_multiple > 1:
+    if fixed_shapes:  # only the last batches of a finite epoch have fewer rows
+        dataset = dataset.map(
+            lambda *batch: tf.nest.map_structure(lambda ids: _fill_rows(ids, rows(tf.shape(ids)[1])), batch)
+        )
+    elif row_multiple > 1:
         dataset = dataset.map(lambda *batch: tf.nest.map_structure(lambda ids: _fill_rows(ids, row_multiple), batch))
     options = tf.data.Options()
     options.deterministic = True

@@ -81,7 +81,9 @@ def recipe_batches(
             raise UserError(f"data.{name}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
         console.print(f"{name}: {counts}", highlight=False)
         tell_left_out(name, pairs, console)
-    options = {"batch_tokens": data.batch_tokens, "row_multiple": row_multiple, **limits}
+    # XLA compiles each shape.
+    fixed_shapes = recipe.training.jit_compile
+    options = {"batch_tokens": data.batch_tokens, "row_multiple": row_multiple, "fixed_shapes": fixed_shapes, **limits}
     shuffled = {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
     share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled), first=PADDING_BATCHES)
     console.print(f"padding: {share:.1%} of the positions", highlight=False)

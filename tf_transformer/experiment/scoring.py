@@ -44,7 +44,11 @@ def evaluate(
     sentences = list(pairs)
     longest = recipe.model.max_length  # unlike in training, where data.max_length drops pairs
     batches = make_batches(
-        sentences, tokenizers, batch_tokens=max(recipe.data.batch_tokens, longest), max_length=longest
+        sentences,
+        tokenizers,
+        batch_tokens=max(recipe.data.batch_tokens, longest),
+        max_length=longest,
+        fixed_shapes=recipe.training.jit_compile,
     )
     scored = count_pairs(sentences, tokenizers, max_length=longest).kept
     figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True) if scored else {}

@@ -23,6 +23,15 @@ def steps_taken(model: keras.Model) -> int:
     return int(keras.ops.convert_to_numpy(steps))
 
 
+def gradient_norm(model: keras.Model) -> float | None:
+    """How long the last step's gradient was, where the optimizer keeps it; on several devices it may not be known."""
+    # Loss scaling wraps the optimizer that updates.
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    if not getattr(optimizer, "keep_gradient_norm", False):
+        return None
+    return float(keras.ops.convert_to_numpy(optimizer.gradient_norm)) or None
+
+
 class Pace(keras.callbacks.Callback):
     """Adds `learning_rate` and `tokens_per_second` to the figures of each epoch, before TensorBoard writes them.
 
@@ -53,12 +62,9 @@ class Pace(keras.callbacks.Callback):
         logs["tokens_per_second"] = logs["tokens"] / self.spent()
         self.seconds, self._start = 0.0, None
         logs["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
-        # Loss scaling wraps the optimizer that updates.
-        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
-        if getattr(optimizer, "keep_gradient_norm", False):
-            norm = float(keras.ops.convert_to_numpy(optimizer.gradient_norm))
-            if norm:  # it is not known on several devices
-                logs["gradient_norm"] = norm
+        norm = gradient_norm(self.model)
+        if norm is not None:
+            logs["gradient_norm"] = norm
 
 
 class EpochEnds(keras.callbacks.Callback):

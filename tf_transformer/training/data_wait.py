@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import numpy as np
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class DataWait(keras.callbacks.Callback):
     """Adds `data_wait` to the figures of each epoch: the share of the training time spent waiting for the next batch.
 
-    And `padding`: the share of the batches' source and target positions that hold no token.
+    And `padding`: the share of the batches' source and target positions that hold no token. With XLA, which compiles a
+    step for each shape of batch, also `new_shapes` and `new_shapes_seconds`: how many there were for the first time,
+    and how long their steps took.
 
     A step that begins before its batch is ready waits for it. Keras fetches the batch inside its compiled step, so the
     two times are noted on both sides: here when a step begins, in the dataset when a batch is ready. The first step is
@@ -26,19 +28,19 @@ class DataWait(keras.callbacks.Callback):
 
     def __init__(self) -> None:
         super().__init__()
-        # Of each batch, by its number: positions that hold a token, all positions, and when it was ready. Keras begins
-        # anew after a few batches that it throws away; what comes then has the same numbers.
-        self._ready: dict[int, tuple[int, int, float]] = {}
+        # Keras begins anew after a few batches that it throws away; what comes then has the same numbers.
+        self._ready: dict[int, _Batch] = {}
         self._used = 0  # how many of these have been trained on
-        self._first_step: float | None = None  # when it began
+        self._shapes: set[tuple[int, ...]] = set()
 
     def watch(self, batches: tf.data.Dataset) -> tf.data.Dataset:
         """Returns the same batches, each of which notes when it is ready. They must be what `fit` is given."""
         import tensorflow as tf
 
         def note(number: np.ndarray, source_ids: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            filled = sum(np.count_nonzero(ids != PAD_ID) for ids in (source_ids, labels))
-            self._ready[int(number)] = filled, source_ids.size + labels.size, time.perf_counter()
+            tokens = sum(np.count_nonzero(ids != PAD_ID) for ids in (source_ids, labels))
+            shape = (*source_ids.shape, *labels.shape)
+            self._ready[int(number)] = _Batch(tokens, source_ids.size + labels.size, shape, time.perf_counter())
             return labels
 
         def pass_on(number: Any, batch: Any) -> Any:
@@ -49,25 +51,46 @@ class DataWait(keras.callbacks.Callback):
         return batches.enumerate().map(pass_on)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        self._begun: list[float] = []  # when the step of each batch began
-        self._spent = 0.0
+        self._executions: list[_Execution] = []
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         self._first, self._now = batch, time.perf_counter()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        if self._first_step is None:
-            self._first_step = self._now
-        else:
-            self._spent += time.perf_counter() - self._now
         # Several begin at once where `steps_per_execution` says so.
-        self._begun += [self._now] * (batch - self._first + 1)
+        self._executions.append(_Execution(batch - self._first + 1, self._now, time.perf_counter()))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        filled, sizes, ready = zip(*(self._ready.pop(self._used + i) for i in range(len(self._begun))), strict=True)
-        self._used += len(self._begun)
-        # Of steps that begin at once, a later one's wait holds the earlier ones'.
-        waits = {begun: max(0.0, when - begun) for begun, when in zip(self._begun, ready, strict=True)}
-        waits.pop(self._first_step, None)
-        logs["padding"] = 1 - sum(filled) / sum(sizes)
-        logs["data_wait"] = sum(waits.values()) / self._spent if waits else 0.0
+        tokens = positions = new_shapes = 0
+        spent = waited = compiling = 0.0
+        for steps, began, ended in self._executions:
+            batches = [self._ready.pop(self._used + i) for i in range(steps)]
+            first, self._used = self._used == 0, self._used + steps
+            tokens += sum(batch.tokens for batch in batches)
+            positions += sum(batch.positions for batch in batches)
+            new = {batch.shape for batch in batches} - self._shapes
+            self._shapes |= new
+            if first:
+                continue
+            spent += ended - began
+            # Of steps that begin at once, the last one's wait holds the earlier ones'.
+            waited += max(0.0, batches[-1].ready - began)
+            if new:
+                new_shapes, compiling = new_shapes + len(new), compiling + ended - began
+        logs["padding"] = 1 - tokens / positions
+        logs["data_wait"] = waited / spent if spent else 0.0
+        if self.model.jit_compile:
+            logs["new_shapes"], logs["new_shapes_seconds"] = new_shapes, compiling
+
+
+class _Batch(NamedTuple):
+    tokens: int  # of both sides
+    positions: int  # padding included
+    shape: tuple[int, ...]
+    ready: float  # when
+
+
+class _Execution(NamedTuple):
+    steps: int
+    began: float
+    ended: float

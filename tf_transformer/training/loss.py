@@ -21,8 +21,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
     `label_smoothing / vocabulary`. Padding (label 0) counts nowhere. Under a distribution strategy the sum is divided
     by the tokens of the whole batch, not of the replica's part, so that any number of devices takes the same step.
 
-    A `Transformer` compiled with it never makes its full logits in `fit` and `evaluate`: it hands the loss its
-    decoder's output, and `of_states` projects that a chunk at a time.
+    A `Transformer` compiled with it has no more than a chunk of logits at a time in `fit` and `evaluate`: it hands the
+    loss its decoder's output, and `of_states` projects that.
 
     Args:
         label_smoothing: epsilon_ls, in [0, 1).

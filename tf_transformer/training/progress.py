@@ -57,12 +57,14 @@ class ProgressBar(keras.callbacks.Callback):
             self.progress.update(self.task, completed=steps_taken(self.model), loss=float(logs["loss"]))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        new = logs.get("new_shapes")
+        compiled = f"   compiled {new} batch shapes in {logs['new_shapes_seconds']:.1f} s" if new else ""
         bleu = f"BLEU {logs['val_bleu']:.2f}   " if "val_bleu" in logs else ""
         self.console.print(
             f"step {steps_taken(self.model):>7,}   loss {logs['loss']:.3f}   "
             f"perplexity {logs['perplexity']:8.2f}   on validation {logs['val_perplexity']:8.2f}   "
             f"accuracy {logs['val_accuracy']:.3f}   {bleu}{logs['tokens_per_second']:,.0f} tokens/s   "
-            f"waited for data {logs['data_wait']:.1%}",
+            f"waited for data {logs['data_wait']:.1%}{compiled}",
             highlight=False,
         )
 

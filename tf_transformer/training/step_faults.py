@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from tf_transformer.errors import UserError
-from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.training.callbacks import gradient_norm, steps_taken
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 ADVICE = (
-    "the states and checkpoints before it stay; lower the learning rate, raise training.warmup_steps or set "
-    "training.clip_norm"
+    "the states and checkpoints before it stay; begin another run from them (--resume) with a lower learning rate, a "
+    "longer training.warmup_steps or training.clip_norm"
 )
 TOLD = 5  # pairs named in the message; the file has all
 
 
 class StepFaults(keras.callbacks.Callback):
-    """Stops a training whose loss is no number any more, or that runs out of memory, and says on which batch.
+    """Stops a training whose loss or gradient is no number, or that runs out of memory, and says on which batch.
 
     It must come before all callbacks that save something.
 
     Args:
         batches: those of the training, from its first step on.
         find_pairs: gives the numbers of the pairs that a batch was made of, from 1 on, and the pairs.
-        report: the file that gets the pairs of a batch whose loss is no number.
+        report: the file that gets the pairs of a batch whose loss or gradient is no number.
     """
 
     def __init__(
@@ -70,19 +70,22 @@ class StepFaults(keras.callbacks.Callback):
             ) from error
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        loss = float(logs["loss"])  # the epoch's mean so far, which one bad step spoils
-        if math.isfinite(loss):
+        # The loss is the epoch's mean so far, which one bad step spoils.
+        figures = {"loss": float(logs["loss"]), "gradient": gradient_norm(self.model) or 0.0}
+        fault = next((f"the {name} is {value}" for name, value in figures.items() if not math.isfinite(value)), None)
+        if fault is None:
             return
         last = steps_taken(self.model)
         steps = range(last - self.model.steps_per_execution + 1, last + 1)
+        where = f"step {last:,}" if len(steps) == 1 else f"one of the steps {steps[0]:,} to {last:,}"
         found = [row for step in steps for row in self.find_pairs(self._batch(step))]
         rows = [f"{number}\t{source}\t{target}\n" for number, (source, target) in found]
         self.report.write_text("".join(rows), encoding="utf-8")
         numbers = [f"{number:,}" for number, _ in found]
         more = f" and {len(numbers) - TOLD:,} more" if len(numbers) > TOLD else ""
         raise UserError(
-            f"step {last:,}: the loss is {loss}; its batch holds the pairs {', '.join(numbers[:TOLD])}{more} of "
-            f"data.train ({self.report} has all); {ADVICE}"
+            f"{where}: {fault}, on the pairs {', '.join(numbers[:TOLD])}{more} of data.train ({self.report} has all); "
+            f"{ADVICE}"
         )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
