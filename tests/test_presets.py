@@ -151,18 +151,26 @@ def test_the_papers_recipe_builds_at_full_size(row):
             assert inner == [(d_model, dff), (dff, d_model)]
 
 
-@pytest.mark.parametrize(
-    ("name", "vocab_size", "parameters"),
-    [
-        # The paper's models with 5,000 rows fewer.
-        ("wmt14_en_fr_base", 32_000, EXACT_COUNTS["base"] - 5000 * 512),
-        ("wmt14_en_fr_big", 32_000, EXACT_COUNTS["big"] - 5000 * 1024),
-        ("multi30k_en_de", 6000, 5_489_664),
-        ("multi30k_en_de_tok", 10_000, 5_489_664 + 4000 * 256 + 2 * 2 * 256),  # pre-norm ends each stack with a norm
-        ("tatoeba_en_de", 8000, 6_001_664),
-        ("tatoeba_en_de_small", 8000, 2_349_056),
-    ],
-)
+OTHER_RECIPES = [
+    # The paper's models with 5,000 rows fewer.
+    ("wmt14_en_fr_base", 32_000, EXACT_COUNTS["base"] - 5000 * 512),
+    ("wmt14_en_fr_big", 32_000, EXACT_COUNTS["big"] - 5000 * 1024),
+    ("multi30k_en_de", 6000, 5_489_664),
+    ("multi30k_en_de_tok", 10_000, 5_489_664 + 4000 * 256 + 2 * 2 * 256),  # pre-norm ends each stack with a norm
+    ("tatoeba_en_de", 8000, 6_001_664),
+    ("tatoeba_en_de_small", 8000, 2_349_056),
+    ("demo", 1000, 1_053_696),
+]
+
+
+def test_no_recipe_is_left_out():
+    files = {path.relative_to(RECIPES).with_suffix("").as_posix() for path in RECIPES.rglob("*.yaml")}
+    of_table_3 = {name.replace("table3_", "table3/") for name in PRESETS if name.startswith("table3_")}
+    of_the_paper = {"wmt14_en_de_base", "wmt14_en_de_big", *of_table_3}
+    assert files == of_the_paper | {name for name, *_ in OTHER_RECIPES}
+
+
+@pytest.mark.parametrize(("name", "vocab_size", "parameters"), OTHER_RECIPES)
 def test_the_other_recipes_build_at_full_size(name, vocab_size, parameters):
     path = RECIPES / f"{name}.yaml"
     assert load_recipe(path).tokenizer.vocab_size == vocab_size
@@ -216,6 +224,11 @@ def test_a_preset_like_none_lists_them_all():
         ({"num_heads": 7, "key_dim": 64}, "num_heads must divide"),
         ({"input_vocab_size": 10}, "input_vocab_size=10 and target_vocab_size=37000"),
         ({"share_embeddings": "some"}, "'some'"),
+        ({"num_heads": 0}, "num_heads must be a positive integer, got 0"),
+        ({"key_dim": 0}, "key_dim must be a positive integer, got 0"),
+        ({"num_layers": -1}, "num_layers must be a positive integer, got -1"),
+        ({"dff": 0}, "dff must be a positive integer, got 0"),
+        ({"target_vocab_size": 0}, "target_vocab_size must be a positive integer, got 0"),
     ],
 )
 def test_arguments_that_make_no_model_are_refused(changes, message):
@@ -224,8 +237,11 @@ def test_arguments_that_make_no_model_are_refused(changes, message):
         "input_vocab_size": PAPER_VOCAB_SIZE,
         "target_vocab_size": PAPER_VOCAB_SIZE,
     }
-    with pytest.raises(UserError, match=re.escape(message)):
-        count_parameters(**{**arguments, **changes})
+    from tf_transformer.model import Transformer
+
+    for make in (count_parameters, Transformer):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            make(**{**arguments, **changes})
 
 
 def test_heads_of_their_own_width_need_not_divide():

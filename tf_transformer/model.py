@@ -6,15 +6,13 @@ from typing import Any
 
 import keras
 
-from tf_transformer.layers.arguments import check_sizes
+from tf_transformer.layers.arguments import check_vocabularies
 from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.presets import preset_arguments
 from tf_transformer.steps import ProjectingSteps
-
-SHARING = ("all", "target", "none")
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -76,14 +74,7 @@ class Transformer(ProjectingSteps, keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_sizes(input_vocab_size=input_vocab_size, target_vocab_size=target_vocab_size)
-        if share_embeddings not in SHARING:
-            raise ValueError(f"share_embeddings must be one of {', '.join(SHARING)}, got {share_embeddings!r}")
-        if share_embeddings == "all" and input_vocab_size != target_vocab_size:
-            raise ValueError(
-                'share_embeddings="all" needs one vocabulary for both sides, got '
-                f"input_vocab_size={input_vocab_size} and target_vocab_size={target_vocab_size}"
-            )
+        check_vocabularies(share_embeddings, input_vocab_size, target_vocab_size)
         self.num_layers = num_layers
         self.d_model = d_model
         self.num_heads = num_heads

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.layers.arguments import check_heads, check_sizes, check_vocabularies
 
 # The joint byte-pair vocabulary of WMT 2014 English-German, which the table's parameter counts go by.
 PAPER_VOCAB_SIZE = 37_000
@@ -182,17 +183,15 @@ def count_parameters(
         The number of parameters.
 
     Raises:
-        UserError: the arguments make no model.
+        ValueError: the arguments make no model.
 
     Example:
         >>> count_parameters(**preset_arguments("base"), input_vocab_size=37_000, target_vocab_size=37_000)
         63082496
     """
-    if (key_dim is None or value_dim is None) and d_model % num_heads:
-        raise UserError(
-            f"num_heads must divide d_model, got num_heads={num_heads} and d_model={d_model}; "
-            "choose another, or give key_dim and value_dim"
-        )
+    check_heads(d_model, num_heads, key_dim, value_dim)
+    check_sizes(num_layers=num_layers, dff=dff, max_length=max_length)
+    check_vocabularies(share_embeddings, input_vocab_size, target_vocab_size)
     keys = num_heads * (key_dim or d_model // num_heads)
     values = num_heads * (value_dim or d_model // num_heads)
     attention = 2 * _dense(d_model, keys) + _dense(d_model, values) + _dense(values, d_model)
@@ -202,26 +201,13 @@ def count_parameters(
     decoder_layer = 2 * attention + feed_forward + 3 * norm
     closing_norms = 2 * norm if norm_first else 0
     positions = 2 * max_length * d_model if position == "learned" else 0
-    rows = _embedding_rows(input_vocab_size, target_vocab_size, share_embeddings)
+    rows = {
+        "all": target_vocab_size,
+        "target": input_vocab_size + target_vocab_size,
+        "none": input_vocab_size + 2 * target_vocab_size,
+    }[share_embeddings]
     return num_layers * (encoder_layer + decoder_layer) + closing_norms + positions + rows * d_model
 
 
 def _dense(inputs: int, outputs: int) -> int:
     return inputs * outputs + outputs
-
-
-def _embedding_rows(input_vocab_size: int, target_vocab_size: int, share_embeddings: str) -> int:
-    """Counts the rows of all embedding and projection matrices."""
-    if share_embeddings == "all":
-        if input_vocab_size != target_vocab_size:
-            raise UserError(
-                'share_embeddings="all" needs one vocabulary for both languages, got '
-                f"input_vocab_size={input_vocab_size} and target_vocab_size={target_vocab_size}; "
-                'make them the same, or choose "target" or "none"'
-            )
-        return target_vocab_size
-    if share_embeddings == "target":
-        return input_vocab_size + target_vocab_size
-    if share_embeddings == "none":
-        return input_vocab_size + 2 * target_vocab_size
-    raise UserError(f'share_embeddings must be "all", "target" or "none", got {share_embeddings!r}')

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.cli.command import COMMAND
-from tf_transformer.presets import count_parameters
+from tf_transformer.presets import PRESETS, count_parameters
 
 
 def test_help_answers_without_tensorflow():
@@ -17,7 +17,7 @@ def test_help_answers_without_tensorflow():
     process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=60)
     print(f"tf-transformer --help: {time.perf_counter() - began:.2f} s")
     assert process.returncode == 0
-    for name in ("train", "evaluate", "translate", "export", "presets", "demo"):
+    for name in ("train", "evaluate", "translate", "average", "export", "inspect", "presets", "demo"):
         assert f" {name} " in process.stdout
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines()}
     assert "tf_transformer" in imported
@@ -35,6 +35,8 @@ def test_help_answers_without_tensorflow():
             "--replace-unknown --cut --engine --batch-size --json",
         ),
         ("export", "run dest --format --beam-size --alpha --float16 --quantization"),
+        ("average", "run --last"),
+        ("inspect", "model --logdir --html --png"),
         ("presets", "--json"),
         ("demo", ""),
     ],
@@ -62,24 +64,14 @@ def test_presets_as_json(command):
 def test_presets_as_a_table(command):
     outcome = command("presets")
     assert outcome.status == 0
-    rows = [line.split() for line in outcome.lines]
-    assert [
-        "base",
-        "6",
-        "512",
-        "2048",
-        "8",
-        "64",
-        "64",
-        "0.1",
-        "0.1",
-        "100K",
-        "63,082,496",
-        "65",
-        "M",
-        "4.92",
-        "25.8",
-    ] in rows
+    rows = [" ".join(line.split()) for line in outcome.lines]
+    for row in (
+        "base 6 512 2048 8 64 64 0.1 0.1 100K 63,082,496 65 M 4.92 25.8",
+        "table3_b_dk16 6 512 2048 8 16 64 0.1 0.1 100K 55,990,784 58 M 5.16 25.1",
+        "table3_d_dropout0 6 512 2048 8 64 64 0.0 0.1 100K 63,082,496 5.77 24.6",  # the paper has no count here
+    ):
+        assert row in rows
+    assert {row.split()[0] for row in rows if row} >= set(PRESETS)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.layers.arguments import check_rates, check_sizes
+from tf_transformer.layers.arguments import check_heads, check_rates
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.masks import _with_heads
@@ -106,7 +106,7 @@ class MultiHeadAttention(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         check_rates(attention_dropout_rate=attention_dropout_rate)
-        _check_sizes(d_model=d_model, num_heads=num_heads, key_dim=key_dim, value_dim=value_dim)
+        check_heads(d_model, num_heads, key_dim, value_dim)
         self.d_model = d_model
         self.num_heads = num_heads
         self.key_dim = key_dim
@@ -177,13 +177,3 @@ class MultiHeadAttention(keras.layers.Layer):
             "value_dim": self.value_dim,
             "attention_dropout_rate": self.attention_dropout_rate,
         }
-
-
-def _check_sizes(d_model: int, num_heads: int, key_dim: int | None, value_dim: int | None) -> None:
-    given = {name: size for name, size in {"key_dim": key_dim, "value_dim": value_dim}.items() if size is not None}
-    check_sizes(d_model=d_model, num_heads=num_heads, **given)
-    if (key_dim is None or value_dim is None) and d_model % num_heads:
-        raise ValueError(
-            f"num_heads must divide d_model, got num_heads={num_heads} and d_model={d_model}; "
-            "choose another, or give key_dim and value_dim"
-        )
