@@ -73,6 +73,11 @@ MISTAKES = {
         [*score("{}/run", "{}/pairs.en", "{}/pairs.de"), "--engine", "marian"],
         ["engine is marian", "tensorflow, ctranslate2"],
     ),
+    "average: no run": (["average", "{}"], ["{}: no run here", "give the folder that `train` made"]),
+    "average: more than there are": (
+        ["average", "{}/run", "--last", "9"],
+        ["{}/run/checkpoints: ", "the last 9 can't be averaged", "give a smaller --last"],
+    ),
     "train: a recipe that is not there": (["train", "{}/none.yaml"], ["{}/none.yaml", "no such recipe"]),
     "train: a folder for a recipe": (["train", "{}"], ["{}: ", "Is a directory"]),
     "train: a wrong type": (

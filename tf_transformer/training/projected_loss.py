@@ -120,7 +120,6 @@ def _chunked(
     missing = chunks * size - rows
     padded_copies = ops.pad(copies, [[0, 0], [0, missing], [0, 0]])
     padded_labels, padded_real = (ops.pad(x, [[0, missing]]) for x in (labels, real))
-    transposed = ops.transpose(embeddings)
     mean_embedding = ops.mean(ops.cast(embeddings, "float32"), axis=0)
     share = 1.0 / number_of_copies
 
@@ -129,7 +128,8 @@ def _chunked(
         x = ops.reshape(ops.slice(padded_copies, (0, start, 0), (number_of_copies, size, d_model)), (-1, d_model))
         label = ops.tile(ops.slice(padded_labels, (start,), (size,)), [number_of_copies])
         weight = share * ops.tile(ops.slice(padded_real, (start,), (size,)), [number_of_copies])
-        logits = ops.cast(ops.matmul(x, transposed), "float32")
+        # Transposed here, where the product takes it as it lies: before the loop it would be one more matrix.
+        logits = ops.cast(ops.matmul(x, ops.transpose(embeddings)), "float32")
         probabilities = ops.softmax(logits)
         # Without `initial` Keras refuses, in eager mode, the chunk of no rows that padding alone may come to.
         highest = ops.max(logits, axis=-1, initial=-float("inf"))
@@ -174,8 +174,7 @@ def _chunked(
     of_states = of_states[:, :rows] - target * weight
     weighted = ops.sum(ops.cast(copies, "float32"), axis=0) * weight
     of_embeddings = of_embeddings - label_smoothing / vocabulary * ops.sum(weighted, axis=0)
-    of_embeddings = of_embeddings - (1 - label_smoothing) * ops.segment_sum(weighted, labels, vocabulary)
-    return sums, (of_states, of_embeddings)
+    return sums, (of_states, _subtract_rows(of_embeddings, labels, (1 - label_smoothing) * weighted))
 
 
 def _loop(condition: Any, body: Any, start: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -185,6 +184,15 @@ def _loop(condition: Any, body: Any, start: tuple[Any, ...]) -> tuple[Any, ...]:
 
     # Of iterations side by side, which is TensorFlow's way, each would hold a gradient as large as the matrix.
     return tf.while_loop(condition, body, start, parallel_iterations=1)
+
+
+def _subtract_rows(matrix: Any, indices: Any, rows: Any) -> Any:
+    """Subtracts each row from the matrix's row of its index; an index may come more than once."""
+    if keras.backend.backend() != "tensorflow":
+        return matrix - ops.segment_sum(rows, indices, matrix.shape[0])
+    import tensorflow as tf
+
+    return tf.tensor_scatter_nd_sub(matrix, indices[:, None], rows)  # without a second matrix
 
 
 def _r_drop(logits: Any, log_normaliser: Any, probabilities: Any, alpha: float) -> tuple[Any, Any]:
