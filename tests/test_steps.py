@@ -126,7 +126,8 @@ def test_more_parts_than_rows_are_one_batch(parts, over_logits):
     assert_same(train(**parts), over_logits["all"])
 
 
-def test_parts_side_by_side_drop_other_numbers():
+@pytest.mark.parametrize("parts", [{"parts": 2}, {"parts": 2, "graph": True}, {"beside": 2}], ids=str)
+def test_parts_drop_other_numbers(parts):
     """Two equal halves of a batch: were the same numbers dropped, the loss would be that of one of them."""
     inputs, labels = (tuple(ids[:5] for ids in each) if isinstance(each, tuple) else each[:5] for each in batch())
     twice = (tuple(np.concatenate([ids, ids]) for ids in inputs), np.concatenate([labels, labels]))
@@ -134,8 +135,8 @@ def test_parts_side_by_side_drop_other_numbers():
     def loss(data, **options):
         return compiled(dropout_rate=0.3, **options).train_on_batch(*data, return_dict=True)["loss"]
 
-    assert loss(twice, beside=2) == pytest.approx(loss(twice, beside=2), rel=1e-6)
-    assert loss(twice, beside=2) != pytest.approx(loss((inputs, labels)), rel=1e-3)
+    assert loss(twice, **parts) == pytest.approx(loss(twice, **parts), rel=1e-6)
+    assert loss(twice, **parts) != pytest.approx(loss((inputs, labels)), rel=1e-3)
 
 
 @pytest.mark.parametrize("parts", [{}, {"parts": 3}, {"beside": 3}], ids=str)
@@ -189,13 +190,24 @@ def scaled():
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_float16_with_a_scaled_loss_is_near_float32(parts, over_logits):
-    figures, weights = train(optimizer=scaled, dtype="mixed_float16", parts=parts)
-    expected_figures, expected_weights = over_logits["all"]
+@pytest.mark.parametrize("share", SHARING)
+@pytest.mark.parametrize(("dtype", "optimizer"), [("mixed_float16", scaled), ("mixed_bfloat16", sgd)])
+def test_mixed_precision_is_near_float32(dtype, optimizer, share, parts, over_logits):
+    """What two steps change, all weights as one vector; float16 with a scaled loss.
+
+    Roundings make 0.1 % (float16) and 4 % (bfloat16), and a hidden unit within one of them of ReLU's kink makes 2 %.
+    """
+    figures, weights = train(share, optimizer=optimizer, dtype=dtype, parts=parts)
+    expected_figures, expected_weights = over_logits[share]
     for ours, theirs in zip(figures, expected_figures, strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=5e-3)
-    for one, other in zip(weights, expected_weights, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=0.01)
+    untrained = compiled(share)
+    untrained.build(((None, None), (None, None)))
+    difference, change = (
+        np.concatenate([np.ravel(a - b) for a, b in zip(expected_weights, others, strict=True)])
+        for others in (weights, untrained.get_weights())
+    )
+    assert np.linalg.norm(difference) < 0.06 * np.linalg.norm(change)
 
 
 def test_a_scale_too_high_is_halved_and_the_step_left_out():
