@@ -220,11 +220,17 @@ def test_from_a_damaged_state_a_model_gets_nothing(tmp_path, place):
     (path,) = state.saved()
     values = next(path.glob("*.data-*"))
     flip_a_bit(values, place)
+    # What else lies there is all that is left of the training.
+    state.checkpoints.set_model(saved)
+    state.checkpoints.on_epoch_end(0)
+    before = contents(tmp_path)
     model = small_model()
-    before = model.get_weights()
-    assert state.restore(model) == [path]
-    assert all(np.array_equal(*values) for values in zip(before, model.get_weights(), strict=True))
-    assert not path.exists()
+    weights = model.get_weights()
+    with pytest.raises(UserError, match=r"damaged, all of step-00000000, .* nothing was removed") as error:
+        state.restore(model)
+    assert "\n" not in str(error.value)
+    assert contents(tmp_path) == before
+    assert all(np.array_equal(*values) for values in zip(weights, model.get_weights(), strict=True))
 
 
 def with_another_variable(model: keras.Model) -> keras.Model:

@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
-from rich.console import Console
 
 from tests.cli.command import contents
 from tests.experiment.test_experiment import ctrl_c_after, figures
@@ -41,6 +41,10 @@ def stopped(stopped_once, tmp_path):
     return loaded, RunDirectory(tmp_path / "stopped")
 
 
+def with_training(recipe, **changes):
+    return recipe.model_copy(update={"training": recipe.training.model_copy(update=changes)})
+
+
 def test_another_run_begins_from_it_and_leaves_it_alone(stopped, tmp_path):
     loaded, run = stopped
     assert sorted(path.name for path in run.training_state.glob("step-*")) == ["step-00000003", "step-00000005"]
@@ -70,7 +74,7 @@ def test_another_corpus_is_told(stopped):
         experiment.train(loaded, run.path)
     flip_a_bit(written, 0)
     whole = written.read_bytes()
-    for of_another_shape in b"{}", b"[]", b'{"devices": 1, "corpus": {}}':
+    for of_another_shape in b"{}", b"[]", b'{"devices": 1, "corpus": {}, "origin": null}', b'{"origin": 1}':
         written.write_bytes(of_another_shape)
         with pytest.raises(UserError, match=r"start\.json: missing or damaged"):
             experiment.train(loaded, run.path)
@@ -81,7 +85,7 @@ def test_another_corpus_is_told(stopped):
 def tokens(loaded, run, devices, begin, end):
     """How many target tokens the batches of some steps have."""
     pairs = open_source(loaded.data, "train"), open_source(loaded.data, "validation")
-    batches, _ = recipe_batches(loaded, run.load_tokenizers(), *pairs, devices, Console(quiet=True))
+    batches, _ = recipe_batches(loaded, run.load_tokenizers(), *pairs, devices)
     return sum(np.count_nonzero(labels) for _, labels in batches.skip(begin).take(end - begin).as_numpy_iterator())
 
 
@@ -89,7 +93,7 @@ def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tm
     """As on a machine with more GPUs; each device counts figures of its own, in mid-epoch."""
     loaded, run = stopped
     before = contents(run.path)
-    more = loaded.model_copy(update={"training": loaded.training.model_copy(update={"distribution": "mirrored"})})
+    more = with_training(loaded, distribution="mirrored")
     save_recipe(more, run.recipe)
     with pytest.raises(UserError, match=r"had 1 device\(s\), here are 2, .* begin a new one .* --resume "):
         experiment.train(more, run.path)
@@ -103,7 +107,7 @@ def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tm
 @pytest.mark.parametrize("changes", [{"ema": 0.9}, {"precision": "mixed_float16"}], ids=str)
 def test_a_state_that_another_optimizer_can_t_take_is_told(stopped, changes, tmp_path):
     loaded, run = stopped
-    changed = loaded.model_copy(update={"training": loaded.training.model_copy(update=changes)})
+    changed = with_training(loaded, **changes)
     with pytest.raises(UserError, match=rf"differs in training\.{next(iter(changes))}; give this one the same"):
         experiment.train(changed, tmp_path / "new", resume=run.path)
     assert not (tmp_path / "new").exists()
@@ -116,14 +120,52 @@ def test_an_average_from_before_is_not_the_model_of_the_training_that_goes_on(st
     assert not run.average.exists() and run.best_checkpoint() == run.best
 
 
+def test_the_same_command_goes_on_with_a_run_that_began_from_another(stopped, tmp_path):
+    """Even where the other run's states are gone; with another path the folder is another run's."""
+    loaded, run = stopped
+    longer = with_training(loaded, steps=9)
+    whole = experiment.train(longer, tmp_path / "whole", resume=run.path)
+    with ctrl_c_after(7):
+        experiment.train(longer, tmp_path / "other", resume=run.path)
+    with pytest.raises(UserError, match="holds another run"):
+        experiment.train(longer, tmp_path / "other", resume=next(run.training_state.glob("step-*")))
+    shutil.rmtree(run.training_state)
+    other = experiment.train(longer, tmp_path / "other", resume=run.path)
+    ours, theirs = (load_model(each.checkpoints / "step-00000009.keras").get_weights() for each in (other, whole))
+    assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))
+
+
+def test_what_ended_another_run_does_not_end_the_one_that_begins_from_it(eager, tmp_path):
+    """It died after its last step, or once early stopping had ended it, and before its scores were there."""
+    for name, ending in ("steps", {"steps": 4}), ("stopping", {"steps": 8, "early_stopping": 1}):
+        folder = tmp_path / name
+        folder.mkdir()
+        settings = {"validate_every": 2, "warmup_steps": 100_000, "save_every_seconds": 60, **ending}
+        loaded = on(folder, PAIRS, 64, max_length=32, **settings)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tf_transformer.experiment.runner.evaluate", lambda *arguments, **options: 1 / 0)
+            if name == "stopping":  # no validation is better than the first
+                patch.setattr(keras.callbacks.EarlyStopping, "_is_improvement", lambda *arguments: False)
+            with pytest.raises(ZeroDivisionError):
+                experiment.train(loaded, folder / "run")
+        longer = with_training(loaded, steps=10, early_stopping=3)
+        assert find_state(folder / "run", longer).name == "step-00000004"
+        other = experiment.train(longer, folder / "other", resume=folder / "run")
+        assert other.step_checkpoints()[-1].stem == "step-00000010"
+
+
 def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_path):
     loaded, run = stopped
     older, newest = sorted(run.training_state.glob("step-*"))
     assert find_state(run.path, loaded) == find_state(newest, loaded) == newest
     assert find_state(older, loaded) == older
-    longer = loaded.model_copy(update={"training": loaded.training.model_copy(update={"steps": 20})})
+    longer = with_training(loaded, steps=20)
     assert find_state(run.path, longer) == newest
 
+    other_dropout = loaded.model_copy(update={"model": loaded.model.model_copy(update={"dropout_rate": 0.3})})
+    assert find_state(run.path, other_dropout) == newest
+
+    shorter, at_once = with_training(loaded, steps=3), with_training(loaded, steps_per_execution=2)
     wider = loaded.model_copy(update={"model": loaded.model.model_copy(update={"dff": 64})})
     ended = tmp_path / "ended"
     shutil.copytree(run.path, ended, ignore=shutil.ignore_patterns("training_state"))
@@ -133,6 +175,8 @@ def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_pa
         (run.training_state / "step-00000007", loaded, "no state of a training is here"),
         (ended, loaded, "no state of a training is here"),
         (older, wider, r"differs in model\.dff"),
+        (older, shorter, r"that state is of step 3, and training\.steps is 3; give it more"),
+        (older, at_once, r"of step 3, which training\.steps_per_execution, 2, does not divide"),
         (run.path, loaded, r"step-00000005: damaged"),
     ]:
         with pytest.raises(UserError, match=told) as error:

@@ -64,7 +64,8 @@ def make_batches(
         ...     assert target_ids.shape == labels.shape
     """
     check_limits(max_length, max_ratio)
-    _check(pairs, batch_tokens, max_length, row_multiple, shuffle_buffer)
+    check_batch_tokens(batch_tokens, max_length, row_multiple)
+    _check(pairs, shuffle_buffer)
 
     def examples(sources, targets):
         source, target, verdict = encode_and_judge(tokenizers, sources, targets, max_length, max_ratio)
@@ -200,14 +201,22 @@ def _fill_rows(ids: tf.Tensor, multiple: int) -> tf.Tensor:
     return tf.pad(ids, [[0, missing], [0, 0]], constant_values=PAD_ID)
 
 
-def _check(pairs: Iterable, batch_tokens: int, max_length: int, row_multiple: int, shuffle_buffer: int | None) -> None:
+def check_batch_tokens(batch_tokens: int, max_length: int, row_multiple: int) -> None:
+    """Refuses batches without room for the longest sentence in each of their parts.
+
+    Raises:
+        UserError: there is none.
+    """
     least = max_length * row_multiple
     if batch_tokens < least:
         raise UserError(
             f"batch_tokens is {batch_tokens}, less than {least}: a batch is cut into {row_multiple} (devices, and the "
             f"parts that each works on), which each need room for a sentence of max_length, {max_length}; raise "
-            "batch_tokens, or lower max_length or gradient_accumulation"
+            "batch_tokens, or lower max_length, gradient_accumulation or parallel_parts"
         )
+
+
+def _check(pairs: Iterable, shuffle_buffer: int | None) -> None:
     if shuffle_buffer is not None and shuffle_buffer < 1:
         raise UserError(f"shuffle_buffer is {shuffle_buffer}: give at least 1, or none for no shuffling")
     if isinstance(pairs, Iterator):

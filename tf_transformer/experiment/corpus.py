@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -65,32 +65,51 @@ def fingerprint(pairs: Pairs) -> str:
 
 
 def recipe_batches(
+    recipe: Recipe, tokenizers: TokenizerPair, train_pairs: Pairs, validation_pairs: Pairs, row_multiple: int
+) -> tuple[tf.data.Dataset, tf.data.Dataset]:
+    """Makes the batches of training, endless, and of validation."""
+    plain, shuffled = _batch_options(recipe, row_multiple)
+    return (
+        make_batches(train_pairs, tokenizers, **plain, **shuffled, repeat=True),
+        with_known_length(make_batches(validation_pairs, tokenizers, **plain)),
+    )
+
+
+def tell_batches(
     recipe: Recipe,
     tokenizers: TokenizerPair,
     train_pairs: Pairs,
     validation_pairs: Pairs,
     row_multiple: int,
     console: Console,
-) -> tuple[tf.data.Dataset, tf.data.Dataset]:
-    """Makes the batches of training and validation, and tells what they hold."""
-    data = recipe.data
-    limits = {"max_length": data.max_length, "max_ratio": data.max_ratio}
+) -> None:
+    """Tells what the batches of a recipe hold.
+
+    Raises:
+        UserError: of training or of validation no pair is left.
+    """
     for name, pairs in ("train", train_pairs), ("validation", validation_pairs):
-        counts = count_pairs(pairs, tokenizers, **limits)
+        counts = count_pairs(pairs, tokenizers, max_length=recipe.data.max_length, max_ratio=recipe.data.max_ratio)
         if not counts.kept:
             raise UserError(f"data.{name}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
         console.print(f"{name}: {counts}", highlight=False)
         tell_left_out(name, pairs, console)
-    # XLA compiles each shape.
-    fixed_shapes = recipe.training.jit_compile
-    options = {"batch_tokens": data.batch_tokens, "row_multiple": row_multiple, "fixed_shapes": fixed_shapes, **limits}
-    shuffled = {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
-    share = padding_share(make_batches(train_pairs, tokenizers, **options, **shuffled), first=PADDING_BATCHES)
+    plain, shuffled = _batch_options(recipe, row_multiple)
+    share = padding_share(make_batches(train_pairs, tokenizers, **plain, **shuffled), first=PADDING_BATCHES)
     console.print(f"padding: {share:.1%} of the positions", highlight=False)
-    return (
-        make_batches(train_pairs, tokenizers, **options, **shuffled, repeat=True),
-        with_known_length(make_batches(validation_pairs, tokenizers, **options)),
-    )
+
+
+def _batch_options(recipe: Recipe, row_multiple: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of `make_batches`, and those that shuffle."""
+    data = recipe.data
+    plain = {
+        "batch_tokens": data.batch_tokens,
+        "max_length": data.max_length,
+        "max_ratio": data.max_ratio,
+        "row_multiple": row_multiple,
+        "fixed_shapes": recipe.training.jit_compile,  # XLA compiles each shape
+    }
+    return plain, {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
 
 
 def tell_left_out(name: str, pairs: Pairs, console: Console) -> None:

@@ -42,6 +42,7 @@ def fit(
     pairs: tuple[Pairs, Pairs],
     console: Console,
     strategy: tf.distribute.Strategy,
+    origin_step: int | None = None,
 ) -> float:
     """Trains a run's model, from where its training was broken off.
 
@@ -54,6 +55,7 @@ def fit(
         pairs: what they were made of.
         console: where progress is told.
         strategy: on which devices.
+        origin_step: the step of another run's state that this one began from.
 
     Returns:
         The seconds spent on the training before.
@@ -92,6 +94,7 @@ def fit(
         early_stopping=early_stopping,
         pace=pace,
         seconds_between=seconds_between,
+        origin_step=origin_step,
     )
     interruption = Interruption(state, checkpoints)
     if chief:

@@ -9,20 +9,14 @@ from contextlib import ExitStack
 import keras
 from rich.console import Console
 
+from tf_transformer.data.batching import check_batch_tokens
 from tf_transformer.data.failures import original_errors
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.experiment.compiling import make_model
-from tf_transformer.experiment.corpus import fingerprint, open_source, recipe_batches, tell_left_out
+from tf_transformer.experiment.corpus import fingerprint, open_source, recipe_batches, tell_batches, tell_left_out
 from tf_transformer.experiment.fitting import fit
-from tf_transformer.experiment.resuming import (
-    check_same,
-    check_same_start,
-    copy_state,
-    find_state,
-    run_of,
-    save_start,
-)
+from tf_transformer.experiment.resuming import check_same_start, copy_state, find_beginning, run_of, save_start
 from tf_transformer.experiment.scoring import evaluate
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.run_directory import RunDirectory
@@ -30,7 +24,6 @@ from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.cluster import is_chief
 from tf_transformer.training.distribution import make_strategy, set_single_threaded_operations
 from tf_transformer.training.multi_worker import check_agreement, telling_lost_workers, wait_for_all
-from tf_transformer.training.state import saved_states
 
 
 @telling_lost_workers()
@@ -49,7 +42,8 @@ def train(
         run_path: the folder to make; or that of the same recipe's training that was broken off, which then goes on.
         console: where progress is told; nowhere unless given.
         resume: "auto": a training that was broken off in `run_path` goes on; "never": its folder is refused; a path: a
-            new run begins from the state of another, a run's folder or one of its `training_state/step-*`.
+            new run begins from the state of another, a run's folder or one of its `training_state/step-*`; broken off,
+            it goes on with the same path.
 
     Returns:
         The run directory.
@@ -69,15 +63,9 @@ def _train(
 ) -> RunDirectory:
     chief = is_chief()
     began = time.perf_counter()
-    goes_on = resume == "auto" and run.is_unfinished()
-    origin = None if resume in ("auto", "never") else find_state(resume, recipe)
-    has_state = goes_on and bool(saved_states(run.training_state))
-    if goes_on:
-        check_same(recipe, run)
-        if chief:
-            held.enter_context(run.locked())
-    else:
-        run.check_is_free()  # told now, not after the vocabulary is learned
+    beginning = find_beginning(recipe, run, resume)
+    if beginning.goes_on and chief:
+        held.enter_context(run.locked())
     # Before TensorFlow's first work, and before the chief of several workers writes anything: it waits for all.
     parts = recipe.training.parallel_parts
     if parts > 1 and not set_single_threaded_operations(parts):
@@ -91,17 +79,20 @@ def _train(
             f"training.steps_per_execution is {recipe.training.steps_per_execution}; on several devices, "
             f"{strategy.num_replicas_in_sync} here, it must be 1: Keras can't do more there"
         )
+    # Each device gets as many rows as the next, and so does each part that it works a batch on in.
+    row_multiple = strategy.num_replicas_in_sync * recipe.training.parts()
+    check_batch_tokens(recipe.data.batch_tokens, recipe.data.max_length, row_multiple)
     train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
     sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
     # One pass, so that a mistake in them is told now and not after hours.
     corpus = dict(zip(("train", "validation", "test"), map(fingerprint, sources), strict=False))
-    if has_state and chief:
+    if beginning.has_state and chief:
         check_same_start(corpus, strategy.num_replicas_in_sync, run)
     for pairs in sources[2:]:
         tell_left_out("test", pairs, console)
     keras.utils.set_random_seed(recipe.seed)
-    if has_state or origin:
-        tokenizers = (run_of(origin) if origin else run).load_tokenizers()
+    if beginning.has_state or beginning.origin:
+        tokenizers = (run_of(beginning.origin) if beginning.origin else run).load_tokenizers()
     else:
         tokenizers = train_tokenizers(
             train_pairs,
@@ -111,25 +102,35 @@ def _train(
         )
     vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
     check_agreement(strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=vocabularies)
-    # Each device gets as many rows as the next, and so does each part that it works a batch on in.
-    row_multiple = strategy.num_replicas_in_sync * recipe.training.parts()
     with original_errors(train_pairs, validation_pairs):
-        batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
+        if not beginning.has_state:  # it was told when this training began, and takes a pass over the corpus
+            tell_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
+        batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple)
     with strategy.scope():
         model = make_model(recipe, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
-    if chief and not goes_on:
+    if chief and not beginning.goes_on:
         run = RunDirectory.create(run.path)
         held.enter_context(run.locked())
-    if chief and not has_state:
+    if chief and not beginning.has_state:
         save_recipe(recipe, run.recipe)
-        save_start(corpus, strategy.num_replicas_in_sync, run)
         tokenizers.save(run.tokenizer)
-    if chief and origin:
-        copy_state(origin, run)
+        if beginning.origin:
+            copy_state(beginning.origin, run)
+        save_start(corpus, strategy.num_replicas_in_sync, resume, beginning, run)
     console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
     with original_errors(train_pairs, validation_pairs):
-        before = fit(model, recipe, run, tokenizers, batches, (train_pairs, validation_pairs), console, strategy)
+        seconds_before = fit(
+            model,
+            recipe,
+            run,
+            tokenizers,
+            batches,
+            (train_pairs, validation_pairs),
+            console,
+            strategy,
+            beginning.origin_step,
+        )
 
     if not chief:
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
@@ -138,8 +139,9 @@ def _train(
         # A short training, or one that stopped early, has fewer.
         average_checkpoints(run, min(recipe.training.average_checkpoints, len(run.step_checkpoints())))
     split = "test" if recipe.data.test else "validation"
-    seconds = before + time.perf_counter() - began
-    scores = evaluate(run, sources[-1], lowercase=recipe.evaluation.lowercase)
+    seconds = seconds_before + time.perf_counter() - began
+    # Parts side by side leave each operation one thread; so do batches translated at once.
+    scores = evaluate(run, sources[-1], lowercase=recipe.evaluation.lowercase, streams=parts)
     run.write_scores({"set": split, **scores, "training_seconds": round(seconds, 1)})
     run.end_training()
     wait_for_all(strategy)

@@ -39,6 +39,7 @@ class TrainingState(keras.callbacks.Callback):
         early_stopping: counts validations without improvement, if that ends the training.
         pace: takes the time of an epoch, if anything does.
         seconds_between: how long to train from one state to the next within an epoch; infinite for none there.
+        origin_step: the step of the state of another run that this one began from, if it did.
 
     Attributes:
         step: updates made when the state was saved that training goes on from; 0 at the start.
@@ -55,6 +56,7 @@ class TrainingState(keras.callbacks.Callback):
         early_stopping: keras.callbacks.EarlyStopping | None = None,
         pace: Pace | None = None,
         seconds_between: float = 60.0,
+        origin_step: int | None = None,
     ) -> None:
         super().__init__()
         self.directory = Path(directory)
@@ -63,6 +65,7 @@ class TrainingState(keras.callbacks.Callback):
         self.early_stopping = early_stopping
         self.pace = pace
         self.seconds_between = seconds_between
+        self.origin_step = origin_step
         self.step = self.epoch = 0
         self.seconds = 0.0
         self.ended = False
@@ -88,8 +91,8 @@ class TrainingState(keras.callbacks.Callback):
             The damaged states that were passed over.
 
         Raises:
-            UserError: the newest state holds other variables than the model and its optimizer; nothing is removed, and
-                nothing is in the model.
+            UserError: the newest state that is whole holds other variables than the model and its optimizer, or there
+                are states and none is whole; nothing is removed, and nothing is in the model.
         """
         import tensorflow as tf
 
@@ -113,9 +116,19 @@ class TrainingState(keras.callbacks.Callback):
                 )
             self.step = steps_taken(model)
             self.epoch, self.seconds, self.ended = (self._remembered[name] for name in ("epoch", "seconds", "ended"))
+            if self.step == self.origin_step:  # what ended another run, or was about to, is not this one's
+                self.ended = False
+                self._remembered.pop("early_stopping", None)
             # One that begins from another run's state may have left that one's best behind.
             self.checkpoints.best = self._remembered["best"] if self.checkpoints.has_best() else float("inf")
             break
+        else:
+            if damaged:
+                raise UserError(
+                    f"{self.directory}: damaged, all of {', '.join(path.name for path in damaged)}, so that this "
+                    "training can't go on; nothing was removed: keep its checkpoints, and train in another folder with "
+                    "--run-dir"
+                )
         for left in (*damaged, *self.directory.glob(".partial-*")):
             shutil.rmtree(left)
         self.checkpoints.forget_after(self.step)
