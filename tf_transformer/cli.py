@@ -5,6 +5,7 @@ Everything heavy is imported inside the commands, so that `--help` answers at on
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -314,7 +315,7 @@ def presets(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
     from tf_transformer.presets import PRESETS
 
     if as_json:
-        rows = [{"name": name, "parameters": preset.parameters, **preset.model} for name, preset in PRESETS.items()]
+        rows = [{**dataclasses.asdict(preset), "parameters": preset.parameters} for preset in PRESETS.values()]
         print(json.dumps(rows, indent=2))
         return
     ours = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "dropout", "smoothing", "steps", "parameters")

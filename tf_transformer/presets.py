@@ -21,6 +21,9 @@ _BASE_MODEL = {
     "num_heads": 8,
     "dff": 2048,
     "dropout_rate": 0.1,
+    "attention_dropout_rate": 0.0,
+    "activation_dropout_rate": 0.0,
+    "norm_first": False,
     # A head is d_model / num_heads wide unless a row says otherwise.
     "key_dim": None,
     "value_dim": None,

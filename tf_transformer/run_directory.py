@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.whole_files import written_whole
 
 if TYPE_CHECKING:
     from tf_transformer.model import Transformer
@@ -152,7 +153,11 @@ class RunDirectory:
         return TokenizerPair.load(self.tokenizer)
 
     def write_scores(self, scores: dict[str, Any]) -> None:
-        """Writes `scores.json`; what it held moves into the list "earlier", or if it is damaged into another file."""
+        """Writes `scores.json`; what it held moves into the list "earlier", or if it is damaged into another file.
+
+        Raises:
+            UserError: it can't be written.
+        """
         earlier = []
         if self.scores.is_file():
             try:
@@ -163,9 +168,8 @@ class RunDirectory:
                 self.scores.rename(self._damaged_scores(number))
                 logger.warning("%s: damaged, kept as %s", self.scores, self._damaged_scores(number).name)
         text = json.dumps({**scores, "earlier": earlier}, indent=2, ensure_ascii=False)
-        partial = self.scores.with_suffix(".partial")
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(self.scores)
+        with written_whole(self.scores, "the scores") as partial:
+            partial.write_text(text + "\n", encoding="utf-8")
 
     def _damaged_scores(self, number: int) -> Path:
         return self.path / f"scores-damaged-{number}.json"

@@ -53,12 +53,14 @@ def test_presets_as_json(command):
     outcome = command("presets", "--json")
     assert (outcome.status, outcome.err) == (0, "")
     presets = {preset["name"]: preset for preset in json.loads(outcome.out)}
-    assert {"base", "big"} <= set(presets)
+    assert set(presets) == set(PRESETS)
     for name, preset in presets.items():
-        arguments = {key: value for key, value in preset.items() if key not in ("name", "parameters")}
         sizes = {"input_vocab_size": 37_000, "target_vocab_size": 37_000}
-        assert preset["parameters"] == count_parameters(**arguments, **sizes), name
-    assert presets["big"]["d_model"] == 1024
+        assert preset["parameters"] == count_parameters(**preset["model"], **sizes), name
+    assert presets["big"]["model"]["d_model"] == 1024
+    figures = {key: presets["big"][key] for key in ("steps", "perplexity", "bleu", "paper_millions")}
+    assert figures == {"steps": 300_000, "perplexity": 4.33, "bleu": 26.4, "paper_millions": 213}
+    assert presets["table3_d_smoothing20"]["label_smoothing"] == 0.2
 
 
 def test_presets_as_a_table(command):

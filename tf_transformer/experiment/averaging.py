@@ -10,6 +10,7 @@ import numpy as np
 
 from tf_transformer.errors import UserError
 from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.whole_files import written_whole
 
 
 def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
@@ -26,7 +27,8 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
         The file written.
 
     Raises:
-        UserError: the run has not so many checkpoints, or they are of different models.
+        UserError: the run has not so many checkpoints, or they are of different models; or the average can't be
+            written.
     """
     files = run.step_checkpoints()[-last:]
     if len(files) < last:
@@ -46,9 +48,8 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
             mean += keras.ops.convert_to_numpy(weight) / last
     for variable, mean in zip(model.trainable_variables, total, strict=True):
         variable.assign(mean.astype(variable.dtype))
-    partial = run.average.with_name(f".partial-{run.average.name}")
-    model.save(partial)
-    partial.replace(run.average)
+    with written_whole(run.average, "the average") as partial:
+        model.save(partial)
     return run.average
 
 

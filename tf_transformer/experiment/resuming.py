@@ -13,6 +13,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training.state import is_whole, saved_states, state_step
+from tf_transformer.whole_files import written_whole
 
 START = "start.json"  # beside the states
 
@@ -75,7 +76,8 @@ def save_start(
     """Writes down what a training began with: which pairs, on how many devices, from which state of another run."""
     origin = {"given": _resolved(resume), "step": beginning.origin_step} if beginning.origin else None
     start = {"devices": devices, "corpus": corpus, "origin": origin}
-    (run.training_state / START).write_text(json.dumps(start), encoding="utf-8")
+    with written_whole(run.training_state / START, "what the training begins with") as partial:
+        partial.write_text(json.dumps(start), encoding="utf-8")
 
 
 def _read_start(run: RunDirectory) -> dict[str, Any]:

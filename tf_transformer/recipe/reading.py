@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from tf_transformer.recipe.mistakes import explain, recipe_error, unknown_key
 from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe, preset_values, shown
+from tf_transformer.whole_files import written_whole
 
 # A recipe before it is checked, and where each of its settings was given, by dotted key.
 Given = tuple[dict[str, Any], dict[str, str]]
@@ -66,13 +67,8 @@ def save_recipe(recipe: Recipe, path: str | Path) -> None:
     """
     path = Path(path)
     text = yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False)
-    # Written beside and renamed, so that nobody ever reads half a recipe.
-    partial = path.with_name(path.name + ".partial")
-    try:
+    with written_whole(path, "the recipe") as partial:
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise recipe_error(str(path), f"the recipe can't be written: {error.strerror}") from None
 
 
 def _read_with_base(path: Path, extending: tuple[Path, ...] = ()) -> Given:

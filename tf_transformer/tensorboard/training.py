@@ -37,7 +37,9 @@ def tensorboard_callbacks(
     """
 
     def translate(texts: Sequence[str]) -> list[str]:
-        return [translation.text for translation in translate_texts(translator.translate, texts)]
+        # Where parts of a batch are worked on side by side, each operation has one thread.
+        streams = recipe.training.parallel_parts
+        return [translation.text for translation in translate_texts(translator.translate, texts, streams=streams)]
 
     wanted = recipe.tensorboard
     callbacks: list[keras.callbacks.Callback] = []

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 
-from tf_transformer.errors import UserError, reason
 from tf_transformer.run_directory import AVERAGE, BEST, INTERRUPTED
 from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.whole_files import written_whole
 
 
 class Checkpoints(keras.callbacks.Callback):
     """Saves the whole model, optimizer included, at the end of each epoch, and keeps the newest and the best.
 
-    Writes `step-00000400.keras` and so on, and `best.keras`, the one with the lowest `val_perplexity`. Each is written
-    beside, synced and renamed, so that no half-written one is ever found.
+    Writes `step-00000400.keras` and so on, and `best.keras`, the one with the lowest `val_perplexity`. No
+    half-written one is ever found.
 
     Args:
         directory: where the checkpoints lie.
@@ -52,12 +51,9 @@ class Checkpoints(keras.callbacks.Callback):
 
     def _write(self, name: str, write: Callable[[Path], Any]) -> Path:
         path = self.directory / name
-        partial = self.directory / f".partial-{name}"
-        with _told(path):
+        advice = "mend that: the same command goes on from the last state saved"
+        with written_whole(path, "the checkpoint", advice) as partial:
             write(partial)
-            sync(partial)
-            partial.replace(path)
-            sync(self.directory)
         return path
 
     def forget_after(self, step: int) -> None:
@@ -77,26 +73,3 @@ class Checkpoints(keras.callbacks.Callback):
 
 def _name(step: int) -> str:
     return f"step-{step:08d}.keras"
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Turns what keeps a checkpoint from being written into an error that says so, and leaves nothing half written."""
-    try:
-        yield
-    except OSError as error:
-        for partial in path.parent.glob(".partial-*.keras"):
-            partial.unlink()
-        raise UserError(
-            f"{path}: the checkpoint can't be saved: {reason(error)}; mend that: the same command goes on from the "
-            "last state saved"
-        ) from None
-
-
-def sync(path: Path) -> None:
-    """Has the system write a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,8 +17,9 @@ import numpy as np
 
 from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.training.callbacks import AveragedWeights, Pace, steps_taken
-from tf_transformer.training.checkpoints import Checkpoints, sync
+from tf_transformer.training.checkpoints import Checkpoints
 from tf_transformer.training.step_faults import ADVICE
+from tf_transformer.whole_files import sync
 
 # Two, so that a damaged one costs no more than the time since the one before.
 KEPT = 2

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 ADVICE = (
-    "the states and checkpoints before it stay; begin another run from them (--resume) with a lower learning rate, a "
-    "longer training.warmup_steps or training.clip_norm"
+    "the states and checkpoints before it stay; begin another run, from the last state with --resume or anew, with a "
+    "lower learning rate, a longer training.warmup_steps or training.clip_norm"
 )
 TOLD = 5  # pairs named in the message; the file has all
 

@@ -1,0 +1,50 @@
+"""Files that are either whole or not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tf_transformer.errors import UserError, reason
+
+AGAIN = "mend that, and give the command again"
+
+
+@contextmanager
+def written_whole(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
+    """Gives a file beside `path` to be written, which then takes its place; where that fails, nothing of it is left.
+
+    Args:
+        path: the file; one that is there already is replaced.
+        what: what it is called in an error's message.
+        advice: what the message tells to do.
+
+    Raises:
+        UserError: it can't be written.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> with written_whole(Path(mkdtemp()) / "notes.txt", "the notes") as partial:
+        ...     _ = partial.write_text("whole")
+    """
+    partial = path.with_name(f".partial-{path.name}")
+    try:
+        yield partial
+        sync(partial)
+        partial.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Has the system write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
