@@ -4,11 +4,14 @@ import subprocess
 
 import pytest
 
+from tests.cli.command import contents
+from tests.experiment.test_averaging import checkpoint
 from tests.tiny_run import PAIRS
 from tests.training.test_step_faults import on
 from tf_transformer import experiment
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import fitting
+from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.training import EpochEnds
 
@@ -25,6 +28,30 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+def fill(file):
+    """Writes until the disk is full."""
+    with open(file, "wb", buffering=0) as open_file, pytest.raises(OSError):
+        while True:
+            open_file.write(bytes(2**16))
+
+
+def test_where_an_average_finds_no_room_nothing_is_lost(small_disk):
+    run = RunDirectory.create(small_disk / "run")
+    for step in (10, 20):
+        checkpoint(run, step)
+    average_checkpoints(run, last=2)
+    fill(small_disk / "filler")
+    before = contents(run.path)
+    with pytest.raises(
+        UserError, match=r"average.keras: the average can't be written: No space left on device; "
+    ) as error:
+        average_checkpoints(run, last=2)
+    assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="scores.json: the scores can't be written: No space left on device; "):
+        run.write_scores({"signature": "x" * 2**17})
+    assert contents(run.path) == before
+
+
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(("seconds", "fails"), [(0, "the state"), (60, "")])
 def test_a_full_disk_stops_the_training_which_goes_on_with_more_room(small_disk, tmp_path, monkeypatch, seconds, fails):
@@ -35,9 +62,7 @@ def test_a_full_disk_stops_the_training_which_goes_on_with_more_room(small_disk,
         def on_train_batch_end(self, batch, logs=None):
             super().on_train_batch_end(batch, logs)
             if int(self.model.optimizer.iterations) == 4:
-                with open(filler, "wb", buffering=0) as file, pytest.raises(OSError):
-                    while True:
-                        file.write(bytes(2**16))
+                fill(filler)
 
     loaded = on(tmp_path, PAIRS, 64, steps=9, validate_every=3, save_every_seconds=seconds)
     run = RunDirectory(small_disk / "run")
