@@ -27,8 +27,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
     Args:
         label_smoothing: epsilon_ls, in [0, 1).
         r_drop: alpha, the weight of R-Drop (Liang et al., 2021): each sentence goes through the model twice, and the
-            two predictions, made with different dropout, are pulled towards each other. 0 for none, as in the paper. Only a
-            `Transformer`'s `fit` can do it; there it takes twice the time and memory.
+            two predictions, made with different dropout, are pulled towards each other. 0 for none, as in the paper.
+            Only a `Transformer`'s `fit` can do it; there it takes twice the time and memory.
 
     Raises:
         ValueError: `label_smoothing` or `r_drop` out of range.
