@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +48,15 @@ def test_a_name_that_is_not_there():
 
 def test_the_version_is_the_installed_one():
     assert importlib.metadata.version("tf_transformer") == tf_transformer.__version__
+
+
+def test_an_installed_package_has_what_its_commands_read(tmp_path):
+    """What lies beside the modules; a package that is installed has no checkout around it."""
+    root = Path(tf_transformer.__file__).parents[1]
+    command = [sys.executable, "-c", "import setuptools; setuptools.setup()", "--quiet"]
+    subprocess.run([*command, "build", "--build-base", tmp_path / "build"], cwd=root, check=True, timeout=120)
+    built = tmp_path / "build" / "lib" / "tf_transformer"
+    assert (built / "demo.yaml").read_bytes() == (root / "train" / "recipes" / "demo.yaml").read_bytes()
+    assert not (built / "demo.yaml").is_symlink()
+    for folder in (root / "tf_transformer", built):
+        assert (folder / "tensorboard" / "static" / "index.js").is_file()

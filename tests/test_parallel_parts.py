@@ -4,11 +4,14 @@ import io
 import subprocess
 import sys
 
+import pytest
 import tensorflow as tf
 from rich.console import Console
 
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer import experiment, load_recipe
+from tf_transformer.errors import UserError
+from tf_transformer.training.distribution import set_single_threaded_operations
 
 PROGRAM = """
 import tensorflow as tf
@@ -24,6 +27,12 @@ print(set_single_threaded_operations(2))
 def test_operations_take_one_thread_unless_tensorflow_is_at_work():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "1", "3", "False"]
+
+
+def test_with_a_gpu_they_are_refused(monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"] if kind == "GPU" else [])
+    with pytest.raises(UserError, match="parallel_parts is 2, which is for CPUs, and here is a GPU; set it to 1"):
+        set_single_threaded_operations(2)
 
 
 def test_a_training_that_comes_too_late_for_them_says_so(tmp_path):

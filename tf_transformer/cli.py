@@ -340,7 +340,7 @@ def demo() -> None:
     """Trains, scores and exports a toy in minutes, and translates with it."""
     from tf_transformer.recipe import load_recipe
 
-    recipe = load_recipe(Path(__file__).parents[1] / "train" / "recipes" / "demo.yaml")
+    recipe = load_recipe(Path(__file__).with_name("demo.yaml"))
     with quiet_tensorflow():
         from tf_transformer.demo import run_demo
 

@@ -169,6 +169,7 @@ def test_killed_stopped_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(
     told = ends(process, status=75)  # EX_TEMPFAIL
     stopped = newest(killed)
     assert stopped > reached
+    assert "SIGTERM: stopping after the step at work; a second signal ends it at once" in told
     assert f"stopped by SIGTERM; the same command goes on from step {stopped}" in told
     assert not half_written(killed)
 

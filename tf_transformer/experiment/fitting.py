@@ -96,7 +96,7 @@ def fit(
         seconds_between=seconds_between,
         origin_step=origin_step,
     )
-    interruption = Interruption(state, checkpoints)
+    interruption = Interruption(state, checkpoints, console)
     if chief:
         callbacks += [state, interruption]
     else:

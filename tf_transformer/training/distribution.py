@@ -63,9 +63,14 @@ def set_single_threaded_operations(at_once: int) -> bool:
 
     Returns:
         Whether it did.
+
+    Raises:
+        UserError: there is a GPU, which shares out its work itself.
     """
     import tensorflow as tf
 
+    if tf.config.list_physical_devices("GPU"):
+        raise UserError(f"parallel_parts is {at_once}, which is for CPUs, and here is a GPU; set it to 1")
     try:
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(at_once)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+from rich.console import Console
 
 from tf_transformer.errors import Preempted
 from tf_transformer.training.checkpoints import Checkpoints
@@ -24,12 +25,14 @@ class Interruption(keras.callbacks.Callback):
     Args:
         state: saves the state.
         checkpoints: saves the model.
+        console: where it is told that a signal has come.
     """
 
-    def __init__(self, state: TrainingState, checkpoints: Checkpoints) -> None:
+    def __init__(self, state: TrainingState, checkpoints: Checkpoints, console: Console) -> None:
         super().__init__()
         self.state = state
         self.checkpoints = checkpoints
+        self.console = console
         self.signal: signal.Signals | None = None
 
     @contextmanager
@@ -55,6 +58,7 @@ class Interruption(keras.callbacks.Callback):
         self.signal = signal.Signals(number)
         if again:
             self._stop()
+        self.console.print(f"{self.signal.name}: stopping after the step at work; a second signal ends it at once")
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         # Where the epoch ends, its validation comes next, and no state can be saved between the two.
