@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import keras
 from rich.console import Console
@@ -14,9 +15,23 @@ from tf_transformer.data.failures import original_errors
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.experiment.compiling import make_model
-from tf_transformer.experiment.corpus import fingerprint, open_source, recipe_batches, tell_batches, tell_left_out
+from tf_transformer.experiment.corpus import (
+    Pairs,
+    fingerprint,
+    open_source,
+    recipe_batches,
+    tell_batches,
+    tell_left_out,
+)
 from tf_transformer.experiment.fitting import fit
-from tf_transformer.experiment.resuming import check_same_start, copy_state, find_beginning, run_of, save_start
+from tf_transformer.experiment.resuming import (
+    Beginning,
+    check_same_start,
+    copy_state,
+    find_beginning,
+    run_of,
+    save_start,
+)
 from tf_transformer.experiment.scoring import evaluate
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.run_directory import RunDirectory
@@ -24,6 +39,11 @@ from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.training.cluster import is_chief
 from tf_transformer.training.distribution import make_strategy, set_single_threaded_operations
 from tf_transformer.training.multi_worker import check_agreement, telling_lost_workers, wait_for_all
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tf_transformer.tokenizers import TokenizerPair
 
 
 @telling_lost_workers()
@@ -66,19 +86,8 @@ def _train(
     beginning = find_beginning(recipe, run, resume)
     if beginning.goes_on and chief:
         held.enter_context(run.locked())
-    # Before TensorFlow's first work, and before the chief of several workers writes anything: it waits for all.
-    parts = recipe.training.parallel_parts
-    if parts > 1 and not set_single_threaded_operations(parts):
-        console.print(
-            f"training.parallel_parts is {parts}, but TensorFlow is at work already: unless its operations take one "
-            "thread each, the training is hardly faster; start a process for it, or set TF_NUM_INTRAOP_THREADS=1"
-        )
-    strategy = make_strategy(recipe.training.distribution)
-    if strategy.num_replicas_in_sync > 1 and recipe.training.steps_per_execution > 1:
-        raise UserError(
-            f"training.steps_per_execution is {recipe.training.steps_per_execution}; on several devices, "
-            f"{strategy.num_replicas_in_sync} here, it must be 1: Keras can't do more there"
-        )
+    # Before the chief of several workers writes anything: it waits for all.
+    strategy = _make_strategy(recipe, console)
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
     row_multiple = strategy.num_replicas_in_sync * recipe.training.parts()
     check_batch_tokens(recipe.data.batch_tokens, recipe.data.max_length, row_multiple)
@@ -91,15 +100,7 @@ def _train(
     for pairs in sources[2:]:
         tell_left_out("test", pairs, console)
     keras.utils.set_random_seed(recipe.seed)
-    if beginning.has_state or beginning.origin:
-        tokenizers = (run_of(beginning.origin) if beginning.origin else run).load_tokenizers()
-    else:
-        tokenizers = train_tokenizers(
-            train_pairs,
-            kind=recipe.tokenizer.kind,
-            vocab_size=recipe.tokenizer.vocab_size,
-            joint=recipe.tokenizer.joint,
-        )
+    tokenizers = _make_tokenizers(recipe, run, beginning, train_pairs)
     vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
     check_agreement(strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=vocabularies)
     with original_errors(train_pairs, validation_pairs):
@@ -135,14 +136,49 @@ def _train(
     if not chief:
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
         return run
-    if recipe.training.average_checkpoints:
-        # A short training, or one that stopped early, has fewer.
-        average_checkpoints(run, min(recipe.training.average_checkpoints, len(run.step_checkpoints())))
-    split = "test" if recipe.data.test else "validation"
-    seconds = seconds_before + time.perf_counter() - began
-    # Parts side by side leave each operation one thread; so do batches translated at once.
-    scores = evaluate(run, sources[-1], lowercase=recipe.evaluation.lowercase, streams=parts)
-    run.write_scores({"set": split, **scores, "training_seconds": round(seconds, 1)})
+    _score(recipe, run, sources[-1], began - seconds_before)
     run.end_training()
     wait_for_all(strategy)
     return run
+
+
+def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
+    """The strategy of a recipe; what it can't be had with is told or refused."""
+    training = recipe.training
+    # Before TensorFlow's first work.
+    if training.parallel_parts > 1 and not set_single_threaded_operations(training.parallel_parts):
+        console.print(
+            f"training.parallel_parts is {training.parallel_parts}, but TensorFlow is at work already: unless its "
+            "operations take one thread each, the training is hardly faster; start a process for it, or set "
+            "TF_NUM_INTRAOP_THREADS=1"
+        )
+    strategy = make_strategy(training.distribution)
+    if strategy.num_replicas_in_sync > 1 and training.steps_per_execution > 1:
+        raise UserError(
+            f"training.steps_per_execution is {training.steps_per_execution}; on several devices, "
+            f"{strategy.num_replicas_in_sync} here, it must be 1: Keras can't do more there"
+        )
+    return strategy
+
+
+def _make_tokenizers(recipe: Recipe, run: RunDirectory, beginning: Beginning, train_pairs: Pairs) -> TokenizerPair:
+    """Those of the run that the training goes on from, or new ones."""
+    if beginning.origin:
+        return run_of(beginning.origin).load_tokenizers()
+    if beginning.has_state:
+        return run.load_tokenizers()
+    wanted = recipe.tokenizer
+    return train_tokenizers(train_pairs, kind=wanted.kind, vocab_size=wanted.vocab_size, joint=wanted.joint)
+
+
+def _score(recipe: Recipe, run: RunDirectory, pairs: Pairs, began: float) -> None:
+    """Averages a run's last checkpoints, if the recipe says so, and writes its scores."""
+    wanted = recipe.training.average_checkpoints
+    if wanted:  # a short training, or one that stopped early, has fewer
+        average_checkpoints(run, min(wanted, len(run.step_checkpoints())))
+    seconds = time.perf_counter() - began
+    # Parts side by side leave each operation one thread; so do batches translated at once.
+    streams = recipe.training.parallel_parts
+    scores = evaluate(run, pairs, lowercase=recipe.evaluation.lowercase, streams=streams)
+    split = "test" if recipe.data.test else "validation"
+    run.write_scores({"set": split, **scores, "training_seconds": round(seconds, 1)})
