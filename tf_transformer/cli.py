@@ -111,6 +111,10 @@ def evaluate(
     source: Annotated[Path, typer.Option(help="Sentences to translate, one a line.")],
     reference: Annotated[Path, typer.Option(help="Their translations, one a line.")],
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without regard to case as well.")] = False,
+    tokenize: Annotated[
+        str | None,
+        typer.Option(help="How BLEU splits text into words, such as none.  [default: the run's, or 13a]"),
+    ] = None,
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
     engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
@@ -131,13 +135,15 @@ def evaluate(
     where = {"source": str(source), "reference": str(reference), **changes}
     if engine == "tensorflow" and (model / "recipe.yaml").is_file():
         run = RunDirectory.open(model)
-        scores = {**where, **experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores())}
+        scores = {**where, **experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores(), tokenize)}
         # Shown first: where they can't be written, they aren't lost.
         show_scores(scores, as_json)
         run.write_scores(scores)
     else:
         translate = load_translate(model, changes, engine)
-        scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, streams_of(engine))
+        scores, _ = evaluate_translations(
+            translate, pairs, lowercase, batch_size, streams_of(engine), tokenize or "13a"
+        )
         show_scores({**where, **scores}, as_json)
 
 

@@ -128,6 +128,7 @@ def evaluate_translations(
     lowercase: bool = False,
     batch_size: int = 64,
     streams: int = 1,
+    tokenize: str = "13a",
 ) -> tuple[dict[str, Any], list[Translation]]:
     """Translates a set and scores it.
 
@@ -137,24 +138,29 @@ def evaluate_translations(
         lowercase: whether to score without regard to case as well, under "lowercased".
         batch_size: sentences at once.
         streams: batches at once.
+        tokenize: as in `score_translations`.
 
     Returns:
         A dict that `json.dumps` takes: the scores, "sentences", "truncated" (how many were cut to the model's
         positions) and "translation_seconds"; and the translations.
 
     Raises:
-        UserError: there is no pair.
+        UserError: there is no pair, or sacreBLEU lacks the tokenizer.
     """
+    from sacrebleu.metrics import BLEU
+
     from tf_transformer.translation import translate_texts
 
+    _check_choice("tokenize", tokenize, BLEU.TOKENIZERS)  # told before the translating, not after it
     start = time.perf_counter()
     translations = list(translate_texts(translate, [source for source, _ in pairs], batch_size, streams))
     seconds = time.perf_counter() - start
     hypotheses = [translation.text for translation in translations]
     references = [reference for _, reference in pairs]
-    scores = score_translations(hypotheses, references).as_dict()
+    scores = score_translations(hypotheses, references, tokenize=tokenize).as_dict()
     if lowercase:
-        scores["lowercased"] = score_translations(hypotheses, references, lowercase=True).as_dict()
+        lowercased = score_translations(hypotheses, references, lowercase=True, tokenize=tokenize)
+        scores["lowercased"] = lowercased.as_dict()
     scores["sentences"] = len(pairs)
     scores["truncated"] = sum(translation.truncated for translation in translations)
     scores["translation_seconds"] = round(seconds, 2)

@@ -28,7 +28,10 @@ def test_help_answers_without_tensorflow():
     ("name", "options"),
     [
         ("train", "recipe --set --run-dir --json"),
-        ("evaluate", "model --source --reference --lowercase --beam-size --alpha --engine --batch-size --json"),
+        (
+            "evaluate",
+            "model --source --reference --lowercase --tokenize --beam-size --alpha --engine --batch-size --json",
+        ),
         (
             "translate",
             "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "

@@ -73,6 +73,10 @@ MISTAKES = {
         [*score("{}/run", "{}/pairs.en", "{}/pairs.de"), "--engine", "marian"],
         ["engine is marian", "tensorflow, ctranslate2"],
     ),
+    "evaluate: an unknown tokenizer": (
+        [*score("{}/versions/3", "{}/pairs.en", "{}/pairs.de"), "--tokenize", "13b"],
+        ["tokenize='13b'", "13a"],
+    ),
     "average: no run": (["average", "{}"], ["{}: no run here", "give the folder that `train` made"]),
     "average: more than there are": (
         ["average", "{}/run", "--last", "9"],

@@ -61,6 +61,11 @@ def test_evaluate_scores_what_translate_says(command, tiny_saved_model, almost_r
     assert scores["sentences"] == len(PAIRS)
     assert (scores["beam_size"], scores["alpha"]) == (2, 0.1)
 
+    as_it_is = command("evaluate", tiny_saved_model, *options, *decoding, "--tokenize", "none", "--json")
+    bleu = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True).score
+    assert abs(bleu - cased) > 1
+    assert json.loads(as_it_is.out)["bleu"] == pytest.approx(bleu)
+
 
 def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_right, tmp_path):
     copy = tmp_path / "copy"
@@ -68,6 +73,7 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     # Batches for training may be too small for the longest text the model takes; scoring must not mind.
     recipe = yaml.safe_load((copy / "recipe.yaml").read_text())
     recipe["data"].update(max_length=MAX_LENGTH // 2, batch_tokens=MAX_LENGTH // 2)
+    recipe["evaluation"]["tokenize"] = "none"
     (copy / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     before = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
     source, reference = almost_right
@@ -77,6 +83,7 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     scores = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
     shown = outcome.out.decode()
     assert f"BLEU {scores['bleu']:.2f}   {scores['signature']}\n" in shown
+    assert "|tok:none|" in scores["signature"]
     assert f"chrF {scores['chrf']:.2f}   {scores['chrf_signature']}\n" in shown
     assert f"perplexity {scores['perplexity']:.3f} a token\n" in shown
     assert scores["earlier"] == [{key: value for key, value in before.items() if key != "earlier"}]

@@ -71,6 +71,7 @@ CHANGES = {
             "training.validate_every": 350,
             "training.keep_checkpoints": 10,
             "training.average_checkpoints": 10,
+            "evaluation.tokenize": "none",
             "evaluation.beam_size": 5,
             "evaluation.alpha": 1.4,
         },

@@ -232,6 +232,14 @@ def test_bleu_of_the_validation_set_is_among_the_figures():
     assert logs["val_bleu"] == pytest.approx(100 * (10 / 11 * 7 / 9 * 4 / 7 * 2 / 5) ** 0.25)
 
 
+def test_bleu_splits_text_as_it_is_told_to():
+    bleu = ValidationBleu(lambda _: ["Ein Mann geht in ein Haus."], [("a", "Ein Mann geht in das Haus.")], "none")
+    logs = {}
+    bleu.on_epoch_end(0, logs)
+    # "Haus." is one word: of 6 words 5 match, of 5 pairs 3, of 4 triples 2, of 3 quadruples 1.
+    assert logs["val_bleu"] == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
+
+
 # -- SampleTranslations ----
 
 

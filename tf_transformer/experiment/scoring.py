@@ -22,6 +22,7 @@ def evaluate(
     batch_size: int | None = None,
     changes: Mapping[str, Any] | None = None,
     streams: int = 1,
+    tokenize: str | None = None,
 ) -> dict[str, Any]:
     """Translates a set with a run's best checkpoint and scores it.
 
@@ -32,6 +33,7 @@ def evaluate(
         batch_size: sentences at once; the recipe's unless given.
         changes: decoding options in place of the recipe's.
         streams: batches at once.
+        tokenize: how BLEU splits text into words; as the recipe says unless given.
 
     Returns:
         What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more. Perplexity, accuracy and loss are
@@ -54,7 +56,12 @@ def evaluate(
     figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True) if scored else {}
     translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(**(changes or {})))
     scores, _ = evaluate_translations(
-        translator.translate, sentences, lowercase, batch_size or recipe.evaluation.batch_size, streams
+        translator.translate,
+        sentences,
+        lowercase,
+        batch_size or recipe.evaluation.batch_size,
+        streams,
+        tokenize or recipe.evaluation.tokenize,
     )
     chosen = {name: figures[name] for name in ("perplexity", "accuracy", "loss") if name in figures}
     return {**scores, **chosen, "perplexity_sentences": scored}

@@ -230,6 +230,7 @@ class EvaluationSettings(_Settings):
     """How translations are made and scored."""
 
     lowercase: bool = Field(False, description="score without regard to case as well")
+    tokenize: Literal["13a", "none", "intl", "char", "zh"] = Field("13a", description="how BLEU splits text into words")
     batch_size: Count = Field(64, description="sentences translated at once")
     beam_size: Count = Field(4, description="hypotheses followed side by side")
     alpha: NotNegative = Field(0.6, description="strength of the length penalty")

@@ -44,7 +44,7 @@ def tensorboard_callbacks(
     wanted = recipe.tensorboard
     callbacks: list[keras.callbacks.Callback] = []
     if wanted.bleu:
-        callbacks.append(ValidationBleu(translate, pairs[: wanted.bleu]))
+        callbacks.append(ValidationBleu(translate, pairs[: wanted.bleu], recipe.evaluation.tokenize))
     callbacks.append(
         keras.callbacks.TensorBoard(
             run.logs,

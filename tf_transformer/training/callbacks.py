@@ -146,17 +146,25 @@ class ValidationBleu(keras.callbacks.Callback):
     Args:
         translate: maps texts to their translations.
         pairs: sentences and their references.
+        tokenize: how BLEU splits text into words, as in `score_translations`.
     """
 
-    def __init__(self, translate: Callable[[Sequence[str]], Sequence[str]], pairs: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        translate: Callable[[Sequence[str]], Sequence[str]],
+        pairs: Sequence[tuple[str, str]],
+        tokenize: str = "13a",
+    ) -> None:
         super().__init__()
         self.translate = translate
+        self.tokenize = tokenize
         self.sources, self.references = ([pair[side] for pair in pairs] for side in (0, 1))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         from tf_transformer.evaluation import score_translations
 
-        logs["val_bleu"] = score_translations(self.translate(self.sources), self.references).bleu
+        translations = self.translate(self.sources)
+        logs["val_bleu"] = score_translations(translations, self.references, tokenize=self.tokenize).bleu
 
 
 class SummaryCallback(keras.callbacks.Callback):
