@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.training.distribution import is_one_device
+from tf_transformer.replicas import is_one_device
 
 
 class ProjectingSteps:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
-
-import keras
+from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
 from tf_transformer.training.cluster import read_cluster
@@ -77,22 +75,3 @@ def set_single_threaded_operations(at_once: int) -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def sum_over_replicas(value: Any) -> Any:
-    """The sum of a tensor, or of each in a list, over the devices that share a batch; of one device its own."""
-    if is_one_device():
-        return value
-    import tensorflow as tf
-
-    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, value)
-
-
-def is_one_device() -> bool:
-    """Whether the step that is being made works on the whole batch."""
-    if keras.backend.backend() != "tensorflow":
-        return True
-    import tensorflow as tf
-
-    replica = tf.distribute.get_replica_context()
-    return replica is None or replica.num_replicas_in_sync == 1

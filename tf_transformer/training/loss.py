@@ -9,7 +9,7 @@ from keras import ops
 
 from tf_transformer.layers.gradient import custom_gradient
 from tf_transformer.layers.masks import token_weights
-from tf_transformer.training.distribution import sum_over_replicas
+from tf_transformer.replicas import sum_over_replicas
 from tf_transformer.training.projected_loss import TokenSums, projected_cross_entropy
 
 
