@@ -10,14 +10,20 @@ from rich.console import Console
 from tf_transformer.training.progress import ProgressBar
 
 
+def bar_and_optimizer(console, jit_compile=False):
+    """The bar of a training of 20 steps, and the optimizer whose steps it counts."""
+    bar = ProgressBar(20, console)
+    optimizer = keras.optimizers.SGD()
+    optimizer.build([])
+    bar.set_model(SimpleNamespace(optimizer=optimizer, jit_compile=jit_compile))
+    return bar, optimizer
+
+
 @pytest.mark.parametrize("at_once", [1, 5])
 def test_the_bar_counts_steps_and_not_executions(at_once):
     """Of several steps an execution Keras tells but the last."""
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    bar = ProgressBar(20, console)
-    optimizer = keras.optimizers.SGD()
-    optimizer.build([])
-    bar.set_model(SimpleNamespace(optimizer=optimizer, jit_compile=False))
+    bar, optimizer = bar_and_optimizer(console)
     optimizer.iterations.assign(5)
     bar.on_train_begin()
     for step in range(5 + at_once, 16, at_once):
@@ -50,10 +56,7 @@ FIGURES = {
 )
 def test_the_lines_tell_compiling_and_waiting(jit_compile, more, first, end):
     console = Console(file=io.StringIO(), width=200)
-    bar = ProgressBar(20, console)
-    optimizer = keras.optimizers.SGD()
-    optimizer.build([])
-    bar.set_model(SimpleNamespace(optimizer=optimizer, jit_compile=jit_compile))
+    bar, _ = bar_and_optimizer(console, jit_compile)
     bar.on_train_begin()
     bar.on_train_batch_end(0, {"loss": 2.5})
     bar.on_epoch_end(0, {**FIGURES, **more})

@@ -82,6 +82,10 @@ def make_batches(
     def rows(bound):
         return batch_tokens // bound // row_multiple * row_multiple
 
+    def filled(inputs, labels):
+        multiple = rows(tf.shape(labels)[1]) if fixed_shapes else row_multiple
+        return tf.nest.map_structure(lambda ids: _fill_rows(ids, multiple), (inputs, labels))
+
     def epoch(number):
         if shuffle_buffer is None:
             return chunks(pairs)
@@ -109,12 +113,8 @@ def make_batches(
         pad_to_bucket_boundary=fixed_shapes,
         padding_values=((PAD_ID, PAD_ID), PAD_ID),
     )
-    if fixed_shapes:  # only the last batches of a finite epoch have fewer rows
-        dataset = dataset.map(
-            lambda *batch: tf.nest.map_structure(lambda ids: _fill_rows(ids, rows(tf.shape(ids)[1])), batch)
-        )
-    elif row_multiple > 1:
-        dataset = dataset.map(lambda *batch: tf.nest.map_structure(lambda ids: _fill_rows(ids, row_multiple), batch))
+    if fixed_shapes or row_multiple > 1:  # only the last batches of a finite epoch have other numbers of rows
+        dataset = dataset.map(filled)
     options = tf.data.Options()
     options.deterministic = True
     # Nothing here is left to tuning, and its thread sleeps for ever longer times, up to a minute, which the end of an

@@ -52,10 +52,20 @@ def find_beginning(recipe: Recipe, run: RunDirectory, resume: str | os.PathLike)
         again = from_another and before and before["given"] == _resolved(resume)
         if resume == "auto" or again:
             check_same(recipe, run)
-            return Beginning(True, bool(saved_states(run.training_state)), None, before["step"] if before else None)
+            return Beginning(
+                goes_on=True,
+                has_state=bool(saved_states(run.training_state)),
+                origin=None,
+                origin_step=before["step"] if before else None,
+            )
     origin = find_state(resume, recipe) if from_another else None
     run.check_is_free()  # told now, not after the vocabulary is learned
-    return Beginning(False, False, origin, state_step(origin) if origin else None)
+    return Beginning(
+        goes_on=False,
+        has_state=False,
+        origin=origin,
+        origin_step=state_step(origin) if origin else None,
+    )
 
 
 def check_same(recipe: Recipe, run: RunDirectory) -> None:

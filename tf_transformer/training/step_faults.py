@@ -71,9 +71,13 @@ class StepFaults(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         # The loss is the epoch's mean so far, which one bad step spoils.
-        figures = {"loss": float(logs["loss"]), "gradient": gradient_norm(self.model) or 0.0}
-        fault = next((f"the {name} is {value}" for name, value in figures.items() if not math.isfinite(value)), None)
-        if fault is None:
+        loss = float(logs["loss"])
+        norm = gradient_norm(self.model)
+        if not math.isfinite(loss):
+            fault = f"the loss is {loss}"
+        elif norm is not None and not math.isfinite(norm):
+            fault = f"the gradient is {norm}"
+        else:
             return
         last = steps_taken(self.model)
         steps = range(last - self.model.steps_per_execution + 1, last + 1)
