@@ -48,9 +48,7 @@ RECIPE_ARGUMENT = typer.Argument(help="The recipe, a YAML file; train/recipes ho
 SET_OPTION = typer.Option(
     "--set", help="Replaces a setting: --set training.steps=200. Repeatable.", metavar="KEY=VALUE"
 )
-RUN_DIR_OPTION = typer.Option(
-    "--run-dir", help="Where the run goes.  [default: runs/NAME of the recipe]", show_default=False
-)
+RUN_DIR_OPTION = typer.Option("--run-dir", help="Where the run goes.", show_default="runs/NAME, by the recipe's name")
 BLANK = "sentence {} is blank; give words to translate"  # of what `inspect` is given
 MODEL_ARGUMENT = typer.Argument(help="A run's folder, or a SavedModel's.", show_default=False)
 BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Sentences translated at once.")
@@ -64,9 +62,9 @@ WORKERS_OPTION = typer.Option(
 )
 JSON_OPTION = typer.Option("--json", help="Print JSON on standard output.")
 BEAM_OPTION = typer.Option(
-    "--beam-size", min=1, help="Hypotheses side by side; 1 is greedy search.  [default: the model's]"
+    "--beam-size", min=1, help="Hypotheses side by side; 1 is greedy search.", show_default="the model's"
 )
-ALPHA_OPTION = typer.Option("--alpha", min=0, help="Strength of the length penalty.  [default: the model's]")
+ALPHA_OPTION = typer.Option("--alpha", min=0, help="Strength of the length penalty.", show_default="the model's")
 ENGINE_OPTION = typer.Option("--engine", help="tensorflow, or ctranslate2 for a model in that format.")
 
 
@@ -113,7 +111,7 @@ def evaluate(
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without regard to case as well.")] = False,
     tokenize: Annotated[
         str | None,
-        typer.Option(help="How BLEU splits text into words, such as none.  [default: the run's, or 13a]"),
+        typer.Option(help="How BLEU splits text into words, such as none.", show_default="the run's, or 13a"),
     ] = None,
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
@@ -151,7 +149,7 @@ def evaluate(
 def translate(
     model: Annotated[Path, MODEL_ARGUMENT],
     file: Annotated[
-        Path | None, typer.Argument(help="Sentences, one a line.  [default: standard input]", show_default=False)
+        Path | None, typer.Argument(help="Sentences, one a line.", show_default="standard input")
     ] = None,
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,

@@ -40,7 +40,7 @@ class Interruption(keras.callbacks.Callback):
         """Within it, SIGINT and SIGTERM are waited for; only the main thread can do so.
 
         Args:
-            chief: whether this process is the one that saves; of several workers, the others end at once.
+            chief: whether this process is the one that saves; of several workers, the others stop with it.
         """
         main = chief and threading.current_thread() is threading.main_thread()
         # What is ignored stays so: a shell turns Ctrl-C off for what it starts in the background.
