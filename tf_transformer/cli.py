@@ -148,9 +148,7 @@ def evaluate(
 @app.command()
 def translate(
     model: Annotated[Path, MODEL_ARGUMENT],
-    file: Annotated[
-        Path | None, typer.Argument(help="Sentences, one a line.", show_default="standard input")
-    ] = None,
+    file: Annotated[Path | None, typer.Argument(help="Sentences, one a line.", show_default="standard input")] = None,
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
     nbest: Annotated[
