@@ -280,6 +280,32 @@ def test_what_the_step_over_logits_cannot_do_is_refused(options, sample_weight):
         model.train_on_batch(*batch(), sample_weight=sample_weight)
 
 
+def test_weights_of_one_change_nothing(over_logits):
+    model = compiled()
+    figures = model.train_on_batch(*batch(), sample_weight=np.ones(ROWS, "float32"), return_dict=True)
+    assert figures["loss"] == pytest.approx(over_logits["all"][0][0]["loss"], rel=1e-5)
+
+
+def test_regularizers_count():
+    """Their loss is the model's, which the loss that projects would not see."""
+    plain = compiled()
+    without = plain.test_on_batch(*batch(), return_dict=True)["loss"]
+    model = compiled()
+    model.build(((None, None), (None, None)))
+    weight = next(each for each in model.trainable_variables if len(each.shape) == 2)
+    weight.regularizer = keras.regularizers.L2(0.5)
+    expected = without + 0.5 * float(np.sum(np.square(weight)))
+    assert model.test_on_batch(*batch(), return_dict=True)["loss"] == pytest.approx(expected, rel=1e-5)
+    model.gradient_accumulation = 2
+    with pytest.raises(ValueError, match="no regularizers"):
+        model.train_on_batch(*batch())
+
+
+def test_labels_are_asked_for():
+    with pytest.raises(ValueError, match="need labels too"):
+        compiled().train_on_batch(batch()[0])
+
+
 def test_another_loss_with_accumulation_is_refused():
     with pytest.raises(ValueError, match="need the loss SmoothedCrossEntropy"):
         compiled(loss=SmoothedCrossEntropy(0.1).call, parts=2).train_on_batch(*batch())

@@ -186,7 +186,7 @@ def count_parameters(
         The number of parameters.
 
     Raises:
-        ValueError: the arguments make no model.
+        ValueError: the sizes make no model.
 
     Example:
         >>> count_parameters(**preset_arguments("base"), input_vocab_size=37_000, target_vocab_size=37_000)

@@ -14,7 +14,8 @@ class ProjectingSteps:
     """Steps in which the loss projects the decoder's output itself, so that no more than a chunk of logits exists.
 
     They are taken where loss and metrics can do so (`SmoothedCrossEntropy`; `Perplexity`, `TokenAccuracy`,
-    `TokenCount`); with others, or with sample weights, a step is Keras's own, on logits.
+    `TokenCount`); with others, with sample weights, or with losses of layers, such as regularizers', a step is Keras's
+    own, on logits.
 
     Attributes:
         gradient_accumulation: how many parts a batch is worked on in, one after another. The memory is that of one
@@ -61,15 +62,17 @@ class ProjectingSteps:
     def _with_labels_as_input(self, data: Any, training: bool) -> Any:
         """Asks for the decoder's output instead of logits, where that will do; with R-Drop, of each sentence twice."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        projects = hasattr(self.loss, "of_states") and sample_weight is None
+        if y is None:
+            raise ValueError("fit and evaluate need labels too: batches of ((source_ids, target_ids), labels)")
+        projects = hasattr(self.loss, "of_states") and sample_weight is None and not self.losses
         projects = projects and all(hasattr(metric, "add_sums") for metric in self._compiled_metrics(y))
         r_drop = training and getattr(self.loss, "r_drop", 0) > 0
         if not projects:
             if r_drop or (training and self._parts() > 1):
                 raise ValueError(
                     "r_drop, gradient_accumulation and parallel_parts need the loss SmoothedCrossEntropy, no metrics "
-                    "but Perplexity, TokenAccuracy and TokenCount, and no sample weights; leave the others out, or "
-                    "these options"
+                    "but Perplexity, TokenAccuracy and TokenCount, no sample weights and no regularizers; leave the "
+                    "others out, or these options"
                 )
             return data
         if r_drop:

@@ -53,3 +53,11 @@ def test_checkpoints_of_different_models_are_refused(run, other):
     with pytest.raises(UserError, match="step-00000010.keras: of another model than step-00000020.keras"):
         average_checkpoints(run, last=2)
     assert not run.average.exists()
+
+
+@pytest.mark.parametrize("last", [0, -1])
+def test_none_can_not_be_averaged(run, last):
+    checkpoint(run, 10)
+    with pytest.raises(UserError, match="give at least 1"):
+        average_checkpoints(run, last=last)
+    assert not run.average.exists()

@@ -28,7 +28,8 @@ from tf_transformer import (
     load_recipe,
     make_batches,
 )
-from tf_transformer.experiment import fitting
+from tf_transformer.experiment import fitting, runner
+from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.tensorboard.events import Index
@@ -321,6 +322,17 @@ def test_another_search_is_scored_by_its_own_translations(run):
 
 def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_average_made_in_mid_training_is_not_its_result(eager, tmp_path, monkeypatch):
+    def fit_and_average(model, recipe, run, *arguments):
+        seconds = fitting.fit(model, recipe, run, *arguments)
+        average_checkpoints(run, 2)
+        return seconds
+
+    monkeypatch.setattr(runner, "fit", fit_and_average)
+    trained = experiment.train(recipe(distribution="single"), tmp_path / "run")
+    assert trained.best_checkpoint() == trained.best
 
 
 def test_another_run_is_not_written_over(run):

@@ -165,6 +165,10 @@ def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_pa
     other_dropout = loaded.model_copy(update={"model": loaded.model.model_copy(update={"dropout_rate": 0.3})})
     assert find_state(run.path, other_dropout) == newest
 
+    drops = loaded.model_copy(update={"model": loaded.model.model_copy(update={"attention_dropout_rate": 0.1})})
+    with pytest.raises(UserError, match=r"differs in model\.attention_dropout_rate \(0\.0 there, 0\.1 here\)"):
+        find_state(run.path, drops)
+
     shorter, at_once = with_training(loaded, steps=3), with_training(loaded, steps_per_execution=2)
     wider = loaded.model_copy(update={"model": loaded.model.model_copy(update={"dff": 64})})
     ended = tmp_path / "ended"

@@ -250,6 +250,7 @@ def test_wrong_value(override, told):
         (["data.kind=tsv", "data.validation="], "data.validation is missing; for kind tsv it must"),
         (["data.kind=tsv", "data.dataset=x"], "data.dataset is x; for kind tsv it must be null"),
         (["data.kind=tfds"], "data.dataset is missing; for kind tfds it is a name such"),
+        ([*TFDS, "data.invalid_utf8=skip"], "data.invalid_utf8 is 'skip', which kind tfds can't; let it be 'error'"),
         (["data.kind=tfds", "data.train=3"], "data.train is 3; for kind tfds it must be the name"),
         (["data.kind=csv", "training.steps=x", "seed=x"], "seed is x; it must be a whole number"),
         (["training.schedule=cosine"], "training.learning_rate is missing; schedule cosine needs it: the peak rate"),

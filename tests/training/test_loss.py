@@ -58,6 +58,20 @@ def test_the_loss_is_its_definition(vocabulary, label_smoothing):
     assert float(value) == pytest.approx(by_definition(labels, logits, label_smoothing), rel=2e-6)
 
 
+@pytest.mark.parametrize("of_tokens", [False, True], ids=["sentences", "tokens"])
+def test_sample_weights_weigh_their_sentence_or_token(of_tokens):
+    labels, logits = examples(7)
+    weights = np.random.default_rng(1).random(labels.shape if of_tokens else labels.shape[:1]).astype("float32")
+    of_position = weights if of_tokens else np.repeat(weights[:, None], labels.shape[1], axis=1)
+    total = 0.0
+    for place in zip(*np.nonzero(labels), strict=True):
+        total -= of_position[place] * np.sum(smoothed(labels[place], 7, 0.1) * log_softmax(logits)[place])
+    value = SmoothedCrossEntropy(0.1)(labels, logits, weights)
+    assert float(value) == pytest.approx(total / np.count_nonzero(labels), rel=2e-6)
+    ones = np.ones_like(weights)
+    assert float(SmoothedCrossEntropy(0.1)(labels, logits, ones)) == pytest.approx(by_definition(labels, logits, 0.1))
+
+
 def test_padding_counts_nowhere():
     labels, logits = examples(11)
     value, gradient = value_and_gradient(SmoothedCrossEntropy(), labels, logits)

@@ -116,6 +116,15 @@ def test_it_tells_how_long_the_last_gradient_was(train, clip_norm):
     assert keras.ops.convert_to_numpy(trained.gradient_norm) == pytest.approx(by_numpy, rel=1e-5)
 
 
+def test_a_row_that_comes_twice_is_added_up_before_the_gradient_is_measured():
+    """`keras.layers.Embedding` gives gradients of rows."""
+    rows = tf.IndexedSlices(tf.constant([[3.0, 0.0], [0.0, 1.0], [3.0, 0.0]]), tf.constant([1, 0, 1]), (4, 2))
+    weight = keras.Variable(np.zeros((4, 2), "float32"))
+    optimizer = TransformerAdam(0.01, clip_norm=1.0, keep_gradient_norm=True)
+    optimizer.apply([rows], [weight])
+    assert float(optimizer.gradient_norm) == pytest.approx(np.sqrt(6.0**2 + 1.0**2), rel=1e-6)
+
+
 @pytest.mark.parametrize("train", [on_one_device, with_a_scaled_loss, on_two_devices])
 @pytest.mark.parametrize(
     ("arguments", "expected"),

@@ -194,6 +194,14 @@ def test_large_logits_stay_finite():
     assert sums[1] == pytest.approx(np.sum((logits.max(axis=1) - of_label)[labels != 0]), rel=1e-5)
 
 
+@pytest.mark.parametrize("wrong", [29, 57, -1])
+def test_a_label_outside_the_vocabulary_gives_no_figure(wrong):
+    states, embeddings, labels = examples()
+    labels[5] = wrong
+    loss, cross_entropy, *_ = projected_cross_entropy(states[0], embeddings, labels, 0.1, training=False)
+    assert np.isnan(loss) and np.isnan(cross_entropy)
+
+
 def test_who_shares_the_highest_logit_is_right():
     """As `TokenAccuracy` has it."""
     embeddings = np.array([[0, 0], [1, 0], [1, 0], [0, 1]], "float32")

@@ -27,9 +27,11 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
         The file written.
 
     Raises:
-        UserError: the run has not so many checkpoints, or they are of different models; or the average can't be
-            written.
+        UserError: `last` is below 1, or more than the run has; the checkpoints are of different models; or the average
+            can't be written.
     """
+    if last < 1:
+        raise UserError(f"last is {last}: give at least 1 checkpoint to average")
     files = run.step_checkpoints()[-last:]
     if len(files) < last:
         raise UserError(

@@ -176,6 +176,8 @@ def _score(recipe: Recipe, run: RunDirectory, pairs: Pairs, began: float) -> Non
     wanted = recipe.training.average_checkpoints
     if wanted:  # a short training, or one that stopped early, has fewer
         average_checkpoints(run, min(wanted, len(run.step_checkpoints())))
+    else:  # one made while the training went on would be taken for its result
+        run.average.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
     # Parts side by side leave each operation one thread; so do batches translated at once.
     streams = recipe.training.parallel_parts

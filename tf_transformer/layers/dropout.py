@@ -26,7 +26,7 @@ class Dropout(keras.layers.Dropout):
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Maps float (...) to the same shape."""
-        dropped = round(self.rate * LEVELS)
+        dropped = min(round(self.rate * LEVELS), LEVELS - 1)
         if not training or dropped == 0:
             return inputs
         shape = ops.shape(inputs)

@@ -65,6 +65,8 @@ class DataSettings(_Settings):
             self._check_split(key, getattr(self, key))
         if self.kind == "tfds" and self.dataset is None:
             refuse("dataset", "is missing; for kind tfds it is a name such as wmt14_translate/de-en")
+        if self.kind == "tfds" and self.invalid_utf8 == "skip":
+            refuse("invalid_utf8", "is 'skip', which kind tfds can't; let it be 'error', or read the text as files")
         # TensorFlow Datasets fetches such a dataset's program, and runs it.
         if self.dataset is not None and re.match(r"[\w-]+:[A-Za-z]", self.dataset):
             rule = "be one of TensorFlow Datasets' own, without a namespace, whose program would be fetched and run"

@@ -24,6 +24,8 @@ class DataWait(keras.callbacks.Callback):
     A step that begins before its batch is ready waits for it. Keras fetches the batch inside its compiled step, so the
     two times are noted on both sides: here when a step begins, in the dataset when a batch is ready. The first step is
     left out: in it the model is traced, before the first batch is asked for, and its time is told on its own.
+
+    It is for one `fit` on batches that go on for ever (`make_batches(repeat=True)`); another `fit` needs another one.
     """
 
     def __init__(self) -> None:

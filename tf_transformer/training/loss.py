@@ -50,6 +50,26 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
         self.r_drop = r_drop
 
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        """Works out the loss, as `call` does, each position weighed by `sample_weight`.
+
+        Args:
+            y_true: labels, int (batch, length); 0 is padding.
+            y_pred: logits, float (batch, length, vocabulary).
+            sample_weight: float (batch,), of sentences, or (batch, length), of tokens. The sum is divided by the number
+                of tokens all the same, as Keras's losses do.
+
+        Returns:
+            A scalar float32.
+        """
+        if sample_weight is None:
+            return super().__call__(y_true, y_pred)
+        # Keras would weigh the one number that `call` returns.
+        weights = ops.convert_to_tensor(sample_weight, "float32")
+        if len(weights.shape) == 1:
+            weights = weights[:, None]
+        return self._mean(y_true, y_pred, weights)
+
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Works out the loss.
 
@@ -60,10 +80,13 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         Returns:
             A scalar float32.
         """
+        return self._mean(y_true, y_pred, 1.0)
+
+    def _mean(self, y_true: Any, y_pred: Any, weights: Any) -> Any:
         labels = ops.cast(y_true, "int32")
         logits = ops.cast(y_pred, "float32")
         losses = smoothed_cross_entropy(labels, logits, self.label_smoothing)
-        return ops.sum(losses * token_weights(labels)) / self.batch_tokens(labels)
+        return ops.sum(losses * token_weights(labels) * weights) / self.batch_tokens(labels)
 
     def of_states(
         self, states: Any, embeddings: Any, y_true: Any, training: bool = True, free_shapes: bool = False

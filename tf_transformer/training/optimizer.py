@@ -117,6 +117,7 @@ class TransformerAdam(keras.optimizers.Adam):
         if trainable_variables is not None:
             self.build(trainable_variables)
         if self.clip_norm is not None or (self.keep_gradient_norm and is_one_device()):
+            grads = _dense(grads)
             norm = _norm(grads)
             if self.keep_gradient_norm:
                 self.gradient_norm.assign(norm)
@@ -156,6 +157,15 @@ class TransformerAdam(keras.optimizers.Adam):
 def _handle(variable: Any) -> Any:
     """What TensorFlow's operations know a variable by, Keras's or TensorFlow's own."""
     return (variable.value if isinstance(variable, keras.Variable) else variable).handle
+
+
+def _dense(grads: list[Any]) -> list[Any]:
+    """Adds up the rows of a gradient of single rows, as `keras.layers.Embedding` has; one may come more than once."""
+    if keras.backend.backend() != "tensorflow":
+        return grads
+    import tensorflow as tf
+
+    return [tf.convert_to_tensor(grad) if isinstance(grad, tf.IndexedSlices) else grad for grad in grads]
 
 
 def _norm(grads: list[Any]) -> Any:

@@ -136,6 +136,8 @@ def _chunked(
         # The highest probability is at least 1 / vocabulary, so its logarithm is always sound.
         log_normaliser = highest - ops.log(ops.max(probabilities, axis=-1, initial=0.0))
         of_label = ops.take(ops.reshape(logits, (-1,)), ops.arange(ops.shape(label)[0]) * vocabulary + label)
+        # A label that is none of the vocabulary's would have taken another row's logit.
+        of_label = ops.where(ops.logical_and(label >= 0, label < vocabulary), of_label, float("nan"))
         cross_entropy = log_normaliser - of_label
         mean_logit = ops.matmul(ops.cast(x, "float32"), mean_embedding[:, None])[:, 0]
         smoothed = cross_entropy + label_smoothing * (of_label - mean_logit)
