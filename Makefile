@@ -12,7 +12,7 @@ REFERENCE ?=
 RECIPE ?= train/recipes/demo.yaml
 BENCH ?=
 
-.PHONY: help demo test test-slow bench-decode bench-train lint format clean
+.PHONY: help demo test test-slow bench-decode bench-layers bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a toy in minutes"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-slow  run the slow tests: real corpora, long trainings"
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
+	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
 	@echo "make lint       check style;  make format  mend it"
 
 # The stamp is renewed when what is to be installed changes.
@@ -56,6 +57,9 @@ bench-decode: $(VENV)/.installed .venv-opennmt/.installed .venv-peers/.installed
 
 bench-train: $(VENV)/.installed .venv-opennmt/.installed .venv-peers/.installed .venv-joeynmt/.installed
 	$(BIN)/python benchmarks/train.py $(RECIPE) $(BENCH)
+
+bench-layers: $(VENV)/.installed
+	$(BIN)/python benchmarks/layers.py $(BENCH)
 
 clean:
 	rm -rf $(VENV) .venv-opennmt .venv-peers .venv-joeynmt

@@ -32,7 +32,7 @@ def sample_batches(recipe: Recipe, batch_tokens: int, vocab_size: int, count: in
     Raises:
         SystemExit: the tokenizer has more tokens than the model.
     """
-    pairs = open_source(recipe.data, "train")
+    pairs = open_source(recipe, "train")
     settings = recipe.tokenizer
     tokenizers = train_tokenizers(pairs, kind=settings.kind, vocab_size=settings.vocab_size, joint=settings.joint)
     tokens = max(tokenizers.source.vocab_size, tokenizers.target.vocab_size)

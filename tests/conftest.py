@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import ctypes
 import gc
 import os
 import sys
@@ -16,16 +17,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when TensorFlow is im
 # Tracing makes objects by the million, most of which stay: looking for garbage among them took a tenth of the time.
 gc.set_threshold(100_000, 20, 20)
 
+# Of glibc; others have no such function.
+malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-# They take minutes, most of which their processes do: begun last, they would leave the other core idle.
-FIRST = ("test_launcher.py", "test_resume.py", "test_multi_worker.py", "test_saved_model.py", "test_backends.py")
+# In this order. They take minutes, most of which their processes do: begun last, they would leave the other core idle.
+# Browsers and the servers of TensorBoard need much memory, of which later the tests' own processes have taken theirs.
+FIRST = ("test_browser.py", "test_launcher.py", "test_first_look.py", "test_saved_model.py", "test_multi_worker.py")
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """Begins with the files that take longest; `--no-loadscope-reorder` keeps that order."""
-    items.sort(key=lambda item: item.path.name not in FIRST)
+    """Begins with the files that take most; `--no-loadscope-reorder` keeps that order."""
+    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
 
 
 def pytest_collection_finish(session) -> None:
@@ -53,10 +58,42 @@ def pytest_collection_finish(session) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _clean_up() -> Iterator[None]:
-    """Frees the graphs of a file's tests, which are rings of objects; what outlives a file is not looked at again."""
+    """Frees what a file's tests leave."""
     yield
+    _free_graphs()
+
+
+@pytest.fixture
+def cleaned_up() -> Iterator[None]:
+    """For files whose tests would together leave gigabytes: frees what they leave once it is half of one.
+
+    To look for it takes seconds in a process that holds much, so that it is not done after every test.
+    """
+    before = _resident_bytes()
+    yield
+    grown.append(_resident_bytes() - before)
+    if sum(grown) > 2**29:
+        grown.clear()
+        _free_graphs()
+
+
+grown: list[int] = []  # by the tests since then, in bytes
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _free_graphs() -> None:
+    """Frees graphs, which are rings of objects, and what TensorFlow keeps of their operations.
+
+    What was freed is given back to the system, which glibc does not do by itself where something lies above it.
+    """
+    if "keras" in sys.modules:
+        sys.modules["keras"].backend.clear_session(free_memory=False)  # true collects too, and is the default
     gc.collect()
-    gc.freeze()
+    if malloc_trim:
+        malloc_trim(0)
 
 
 @pytest.fixture(scope="session")

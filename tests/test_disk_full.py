@@ -53,7 +53,7 @@ def test_where_an_average_finds_no_room_nothing_is_lost(small_disk):
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize(("seconds", "fails"), [(0, "the state"), (60, "")])
+@pytest.mark.parametrize(("seconds", "fails"), [pytest.param(0, "the state", marks=pytest.mark.slow), (60, "")])
 def test_a_full_disk_stops_the_training_which_goes_on_with_more_room(small_disk, tmp_path, monkeypatch, seconds, fails):
     """It fills up in the fourth step, after which a state is saved, or after two more a validation is made."""
     filler = small_disk / "filler"

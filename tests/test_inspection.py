@@ -6,6 +6,7 @@ import pytest
 from tests import reference
 from tests.eager import eagerly
 from tf_transformer import DecodingOptions, Transformer, Translator, train_tokenizers
+from tf_transformer.errors import UserError
 from tf_transformer.inspection import inspect
 from tf_transformer.tokenizers.base import END_ID, START_ID
 
@@ -69,3 +70,8 @@ def test_a_blank_text_has_no_target_tokens(model, tokenizers):
     (found,) = inspect(Translator(model, tokenizers).functions["translate_with_attention"], [" "])
     assert found.target_tokens == found.alignment == []
     assert found.attention["cross"].shape[2] == 0
+
+
+def test_one_string_is_not_taken_letter_by_letter():
+    with pytest.raises(UserError, match=r"^texts is one string; give a list of strings, .*: \['a dog', \.\.\.\]$"):
+        inspect(None, "a dog")

@@ -96,6 +96,7 @@ def test_two_workers_leave_one_run(whole):
     assert [line.split()[1] for line in told.splitlines() if line.startswith("step ")] == ["8", "16", "24"]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_ends_the_other_soon_and_in_words(killed):
     told, status, seconds = killed
     assert status == os.EX_TEMPFAIL
@@ -118,7 +119,7 @@ def test_a_mistake_is_told_once(folder):
     before = contents(folder)
     out, told = ends(launch(command(folder, "mistake", tokenizer__vocab_size=5000)), status=2)
     assert out == ""
-    assert told.startswith("tf-transformer: vocab_size 5000 is larger than") and told.count("\n") == 1
+    assert told.startswith("tf-transformer: tokenizer.vocab_size 5000 is larger than") and told.count("\n") == 1
     assert contents(folder) == before
 
 

@@ -296,9 +296,9 @@ def test_dropout_acts_in_training_only():
 
 def test_a_sentence_longer_than_the_positions_is_refused(model):
     long = np.ones((1, 13), "int32")
-    with pytest.raises(ValueError, match="13 tokens is longer than the model's 12 positions"):
+    with pytest.raises(ValueError, match="13 tokens is longer than the 12 positions"):
         model((long, TARGET[:1]))
-    with pytest.raises(ValueError, match="13 tokens is longer than the model's 12 positions"):
+    with pytest.raises(ValueError, match="13 tokens is longer than the 12 positions"):
         model((SOURCE[:1], long))
 
 

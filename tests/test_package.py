@@ -12,7 +12,7 @@ import pytest
 
 import tf_transformer
 
-SUBPACKAGES = ["data", "decoding", "export", "layers", "tokenizers", "training"]
+SUBPACKAGES = ["data", "decoding", "export", "layers", "tensorboard", "tokenizers", "training"]
 
 
 def test_importing_it_loads_nothing_heavy():
@@ -39,6 +39,12 @@ def test_every_public_name_is_there(package):
             assert public.__module__.startswith("tf_transformer.")
             assert public.__name__ == name
             assert public.__doc__, f"{name} has no docstring"
+
+
+def test_what_is_one_module_is_reached_like_the_subpackages():
+    asked = "import tf_transformer as tt; print(tt.inspection.inspect.__name__, tt.tensorboard.show.__name__)"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True, timeout=120)
+    assert told.stdout.split() == ["inspect", "show"]
 
 
 def test_a_name_that_is_not_there():

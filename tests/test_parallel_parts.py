@@ -35,9 +35,9 @@ def test_with_a_gpu_they_are_refused(monkeypatch):
         set_single_threaded_operations(2)
 
 
-def test_a_training_that_comes_too_late_for_them_says_so(tmp_path):
+def test_a_training_that_comes_too_late_for_them_says_so(eager, tmp_path):
     write_pairs(tmp_path)
-    few = {"training__steps": 2, "training__validate_every": 2, "training__warmup_steps": 1}
+    few = {"training__steps": 2, "training__validate_every": 2, "training__warmup_steps": 1, "evaluation__beam_size": 1}
     recipe = load_recipe(RECIPE, settings(tmp_path, **few, training__parallel_parts=5))
     told = io.StringIO()
     tf.constant(1)  # some work

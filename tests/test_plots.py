@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from matplotlib import font_manager
 from matplotlib.image import imread
 
-from tf_transformer.plots import draw_attention, plot_attention
+from tf_transformer.inspection import Inspection
+from tf_transformer.plots import draw_attention, draw_inspection, plot_attention
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -36,7 +37,7 @@ def attention(heads, target_length, source_length, seed=0):
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def words(count, prefix="▁wort"):
+def words(count, prefix="wort"):
     return [f"{prefix}{i}" for i in range(count)]
 
 
@@ -84,6 +85,33 @@ def test_one_panel_a_head_with_its_number_tokens_and_weights():
     assert labels(bar.yaxis) == ["0.0", "0.5", "1.0"]
 
 
+def test_the_axes_and_the_colours_have_names():
+    *panels, bar = draw_attention(attention(2, 3, 5), words(5, "s"), words(3, "t")).axes
+    for panel in panels:
+        assert (panel.get_xlabel(), panel.get_ylabel()) == ("source, attended to", "translation, attends")
+    assert bar.get_ylabel() == "weight"
+
+
+def test_words_begin_bare_and_what_goes_on_with_one_has_a_dot():
+    figure = draw_attention(attention(1, 2, 4), ["▁A", "▁green", "house", "</s>"], [".", "</s>"])
+    assert labels(figure.axes[0].xaxis) == ["A", "green", "·house", "</s>"]
+    assert labels(figure.axes[0].yaxis) == ["·.", "</s>"]
+
+
+def test_the_picture_of_an_inspection_has_its_sentence():
+    weights = attention(6, 2, 3).reshape(3, 2, 2, 3)
+    found = Inspection(
+        "A\tdog", "Ein Hund", ["▁A", "▁dog", "</s>"], ["▁Ein", "▁Hund"], {"cross": weights}, [0, 1], False
+    )
+    figure = draw_inspection(found)
+    assert figure.texts[0].get_text().splitlines() == [
+        "Encoder-decoder attention, layer 3 (the last)",
+        "source: A dog",
+        "translation: Ein Hund",
+    ]
+    np.testing.assert_allclose(figure.axes[1].images[0].get_array(), weights[-1, 1], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "heads, target, source, title",
     [
@@ -91,6 +119,7 @@ def test_one_panel_a_head_with_its_number_tokens_and_weights():
         (3, words(10), words(12), None),
         (8, ["ein", "▁Donaudampfschifffahrt", "."], words(20), "layer 4 " * 40),
         (5, words(30), ["a", "▁Donaudampfschifffahrtsgesellschaft"], "gjpq\n|"),
+        (2, words(60), words(60), "three\nlines of\ntitle"),
     ],
 )
 def test_nothing_is_cut_off_and_nothing_overlaps(heads, target, source, title):
@@ -134,7 +163,7 @@ def test_many_tokens_are_labelled_in_steps():
 
 
 def test_dollars_markup_and_backslashes_are_drawn_as_they_stand():
-    tokens = ["$x^2$", "$\\frac", "<script>", "&amp;", "\\n", "_a", "▁▁", "", " "]
+    tokens = ["$x^2$", "$\\frac", "<script>", "&amp;", "\\n", "_a", "__", "", " "]
     figure = draw_attention(attention(1, 9, 9), tokens, tokens, title="$\\broken{$ <b>")
     figure.canvas.draw()  # a formula would be an error here
     panel = figure.axes[0]
@@ -152,7 +181,7 @@ def test_dollars_markup_and_backslashes_are_drawn_as_they_stand():
 def test_characters_that_no_font_holds_are_escaped(bundled_fonts, tmp_path, caplog):
     tokens = ["▁강아지", "é", "🥔", "a\u202eb", "\n", "\u200d"]
     figure = draw_attention(attention(2, 6, 6), tokens, tokens, title="강 $5")
-    expected = ["▁\\uac15\\uc544\\uc9c0", "é", "\\U0001f954", "a\\u202eb", "\\n", "\\u200d"]
+    expected = ["\\uac15\\uc544\\uc9c0", "·é", "·\\U0001f954", "·a\\u202eb", "·\\n", "·\\u200d"]
     assert labels(figure.axes[0].xaxis) == labels(figure.axes[1].yaxis) == expected
     assert figure.texts[0].get_text() == "\\uac15 $5"
     with caplog.at_level(logging.WARNING):

@@ -163,11 +163,28 @@ OTHER_RECIPES = [
 ]
 
 
+# Their source has a vocabulary of its own; that of trees has 70 tokens here. A layer of d_model 1024 and d_ff 2048 has
+# 4 (d^2 + d) + 2 d f + f + d + 4 d parameters in the encoder, 4 (d^2 + d) + 2 d more in the decoder.
+PARSERS = [
+    ("parsing_wsj", 16_000, 4 * (8_399_872 + 12_600_320) + (16_000 + 70) * 1024),
+    ("parsing_wsj_semi", 32_000, 4 * (8_399_872 + 12_600_320) + (32_000 + 70) * 1024),
+    ("parsing_craft", 6000, None),
+    ("parsing_demo", 600, None),
+]
+
+
+@pytest.mark.parametrize(("name", "vocab_size", "parameters"), [row for row in PARSERS if row[2]])
+def test_the_papers_parsers_have_these_sizes(name, vocab_size, parameters):
+    recipe = load_recipe(RECIPES / f"{name}.yaml")
+    assert recipe.tokenizer.vocab_size == vocab_size
+    assert count_parameters(**recipe.model.arguments(vocab_size, 70)) == parameters
+
+
 def test_no_recipe_is_left_out():
     files = {path.relative_to(RECIPES).with_suffix("").as_posix() for path in RECIPES.rglob("*.yaml")}
     of_table_3 = {name.replace("table3_", "table3/") for name in PRESETS if name.startswith("table3_")}
     of_the_paper = {"wmt14_en_de_base", "wmt14_en_de_big", *of_table_3}
-    assert files == of_the_paper | {name for name, *_ in OTHER_RECIPES}
+    assert files == of_the_paper | {name for name, *_ in OTHER_RECIPES + PARSERS}
 
 
 @pytest.mark.parametrize(("name", "vocab_size", "parameters"), OTHER_RECIPES)

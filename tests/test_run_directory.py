@@ -1,6 +1,7 @@
 """A run's folder, and its models in other processes."""
 
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -9,8 +10,10 @@ import keras
 import numpy as np
 import pytest
 
-from tests.tiny_run import tiny_run
+from tests.tiny_run import PAIRS, tiny_run
+from tf_transformer import load_translator
 from tf_transformer.errors import UserError
+from tf_transformer.experiment import evaluate
 from tf_transformer.recipe import load_recipe
 from tf_transformer.run_directory import RunDirectory, load_model
 
@@ -86,7 +89,7 @@ def test_create_takes_a_new_folder_or_an_empty_one(tmp_path):
 
 
 def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
-    assert "run: holds another run, which is left as it is" in fails(RunDirectory.create, empty_run.path)
+    assert "run: holds a training that has ended; to train longer" in fails(RunDirectory.create, empty_run.path)
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "letter").write_text("dear")
     assert "files: is not empty" in fails(RunDirectory.create, tmp_path / "files")
@@ -109,6 +112,25 @@ def test_best_checkpoint_is_the_best_or_else_the_newest(empty_run):
     assert empty_run.best_checkpoint().name == "step-00001000.keras"
     (empty_run.checkpoints / "best.keras").touch()
     assert empty_run.best_checkpoint().name == "best.keras"
+
+
+def test_a_checkpoint_is_a_model_of_its_run(empty_run, monkeypatch):
+    for name in ("best.keras", "step-00000900.keras"):
+        (empty_run.checkpoints / name).touch()
+    assert RunDirectory.of_model(empty_run.path).best_checkpoint().name == "best.keras"
+    chosen = RunDirectory.of_model(empty_run.checkpoints / "step-00000900.keras")
+    assert chosen.path == empty_run.path
+    assert chosen.best_checkpoint() == empty_run.checkpoints / "step-00000900.keras"
+    monkeypatch.chdir(empty_run.checkpoints)
+    here = RunDirectory.of_model("best.keras")
+    assert (here.path, here.best_checkpoint().name) == (empty_run.path, "best.keras")
+
+
+def test_a_checkpoint_without_its_run_is_told(empty_run, tmp_path):
+    (tmp_path / "alone.keras").touch()
+    assert "a model without its run" in fails(RunDirectory.of_model, tmp_path / "alone.keras")
+    assert "no such checkpoint" in fails(RunDirectory.of_model, empty_run.checkpoints / "step-00000007.keras")
+    assert "no run here" in fails(RunDirectory.of_model, tmp_path)
 
 
 def test_scores_keep_the_earlier_ones(empty_run):
@@ -163,3 +185,31 @@ def test_no_model(tmp_path, empty_run):
     assert "no such model" in fails(load_model, tmp_path / "none.keras")
     assert "no run here" in fails(load_model, tmp_path / "none")
     assert "no checkpoint yet" in fails(load_model, empty_run.path)
+
+
+@pytest.fixture(scope="module")
+def half_precision_run(run, tmp_path_factory):
+    """The run as if it had been trained in bfloat16."""
+    copy = RunDirectory(tmp_path_factory.mktemp("half") / "tiny")
+    shutil.copytree(run.path, copy.path)
+    model = load_model(run.path, "mixed_bfloat16")
+    for checkpoint in copy.checkpoints.iterdir():
+        model.save(checkpoint)
+    return copy
+
+
+def test_a_model_works_in_the_precision_asked_for(run, half_precision_run):
+    logits = load_model(run.path)(IDS)
+    half = load_model(half_precision_run.path)(IDS)
+    assert half.dtype == "bfloat16"
+    np.testing.assert_array_equal(load_model(half_precision_run.path, "float32")(IDS), logits)
+
+
+def test_what_was_trained_in_half_precision_translates_in_float32(run, half_precision_run):
+    """So that a training's end, `evaluate`, exports and other processors give the same translations."""
+    sentences = ["A man sees a house.", "Our green woman loves the apple."]
+    expected = load_translator(run.path).translate(sentences)
+    for key, value in load_translator(half_precision_run.path).translate(sentences).items():
+        np.testing.assert_array_equal(value, expected[key])
+    scores, expected = (evaluate(each, PAIRS) for each in (half_precision_run, run))
+    assert scores == {**expected, "translation_seconds": scores["translation_seconds"]}

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer
-from tf_transformer.training import TokenCount
+from tf_transformer.training import TokenCount, TransformerAdam, make_strategy
+from tf_transformer.training.loss_scaling import LossScaling
 from tf_transformer.training.projected_loss import CHUNK_LOGITS
 
 VOCABULARY, ROWS, LENGTH = 50, 10, 7
@@ -38,6 +39,15 @@ class OverLogits(SmoothedCrossEntropy):
     of_states = property()
 
 
+class WithItsOwnCall(Transformer):
+    """Halves the logits, and adds to the loss."""
+
+    def call(self, inputs, training=None):
+        logits = super().call(inputs, training=training) / 2
+        self.add_loss(0.01 * keras.ops.mean(keras.ops.square(logits)))
+        return logits
+
+
 def compiled(
     share="all",
     loss=None,
@@ -49,18 +59,21 @@ def compiled(
     graph=False,
     xla=False,
     more=(),
+    activity=None,
+    loss_weights=None,
+    make=Transformer,
 ):
     """A small model, the same each time; its steps run eagerly unless `graph` or `xla`, since tracing takes longer.
 
-    A batch is worked on in so many `parts`, each in as many `beside` each other.
+    A batch is worked on in so many `parts`, each in as many `beside` each other. With `activity`, a regularizer, a
+    layer adds to the loss whenever it is called.
     """
     keras.utils.set_random_seed(3)
-    model = Transformer(
-        1, 16, 4, 32, VOCABULARY, VOCABULARY, dropout_rate=dropout_rate, share_embeddings=share, dtype=dtype
-    )
+    model = make(1, 16, 4, 32, VOCABULARY, VOCABULARY, dropout_rate=dropout_rate, share_embeddings=share, dtype=dtype)
+    model.encoder.layers[0].feed_forward.hidden.activity_regularizer = activity
     metrics = [Perplexity(), TokenAccuracy(), TokenCount(), *more]
     loss = loss or SmoothedCrossEntropy(0.1)
-    model.compile(optimizer(), loss, metrics=metrics, jit_compile=xla, run_eagerly=not (graph or xla))
+    model.compile(optimizer(), loss, loss_weights, metrics, jit_compile=xla, run_eagerly=not (graph or xla))
     model.gradient_accumulation, model.parallel_parts = parts, beside
     return model
 
@@ -229,6 +242,18 @@ def test_a_scale_too_high_is_halved_and_the_step_left_out():
             np.testing.assert_array_equal(one, other)
 
 
+def test_float16_learns_where_one_token_takes_nearly_all_rows():
+    """40,000 tokens predicted rightly: what is summed over them is beyond float16, whatever the loss is scaled by."""
+    keras.utils.set_random_seed(3)
+    model = Transformer(1, 8, 2, 8, 8, 8, share_embeddings="all", dtype="mixed_float16")
+    optimizer = LossScaling(TransformerAdam(0.02), initial_scale=16.0)
+    model.compile(optimizer, SmoothedCrossEntropy(0.1), jit_compile=False, run_eagerly=True)
+    ids = np.full((800, 50), 5, "int32")
+    losses = [model.train_on_batch((ids, ids), ids) for _ in range(5)]
+    assert losses[-1] < 0.9 * losses[0]
+    assert int(optimizer.iterations) == int(optimizer.steps) == 5
+
+
 def largest_tensor(model, rows, length):
     """Elements of the largest tensor in the graph of a training step, in its loops too, where shapes are known."""
     ids = tf.TensorSpec((rows, length), tf.int32)
@@ -287,18 +312,91 @@ def test_weights_of_one_change_nothing(over_logits):
 
 
 def test_regularizers_count():
-    """Their loss is the model's, which the loss that projects would not see."""
-    plain = compiled()
-    without = plain.test_on_batch(*batch(), return_dict=True)["loss"]
+    """Their loss is the model's."""
     model = compiled()
-    model.build(((None, None), (None, None)))
+    without = model.test_on_batch(*batch(), return_dict=True)["loss"]
     weight = next(each for each in model.trainable_variables if len(each.shape) == 2)
     weight.regularizer = keras.regularizers.L2(0.5)
     expected = without + 0.5 * float(np.sum(np.square(weight)))
     assert model.test_on_batch(*batch(), return_dict=True)["loss"] == pytest.approx(expected, rel=1e-5)
     model.gradient_accumulation = 2
-    with pytest.raises(ValueError, match="no regularizers"):
+    with pytest.raises(ValueError, match="parallel_parts can't do regularizers and add_loss"):
         model.train_on_batch(*batch())
+
+
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+def test_what_a_layer_adds_in_its_call_counts_from_the_first_step_on(graph):
+    """Against Keras's own step; where it can't count, before anything has changed it is refused."""
+    activity = keras.regularizers.L2(0.01)
+    ours = train(activity=activity, graph=graph)
+    assert_same(ours, train(loss=OverLogits(0.1), activity=activity))
+    assert ours[0][0]["loss"] > train(steps=1)[0][0]["loss"] + 0.01
+    for parts in ({"parts": 2}, {"beside": 2}):
+        model = compiled(activity=activity, graph=graph, **parts)
+        with pytest.raises(ValueError, match="parallel_parts can't do regularizers and add_loss"):
+            model.train_on_batch(*batch())
+
+
+def test_what_a_layer_adds_counts_on_several_devices_as_on_one():
+    """Each device's share of five sentences, of as many tokens."""
+    (source, target), labels = batch()
+    labels[[3, 7]] = labels[0]
+    data = tf.data.Dataset.from_tensor_slices(((source, target), labels)).batch(ROWS)
+    weights = []
+    for strategy in (make_strategy("single"), make_strategy("mirrored")):
+        with strategy.scope():
+            model = compiled(activity=keras.regularizers.L2(0.01), graph=True)
+        model.fit(data, shuffle=False, verbose=0)
+        weights.append(model.get_weights())
+    assert strategy.num_replicas_in_sync == 2
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_loss_weights_count(parts):
+    usual = train(steps=1)[0][0]["loss"]
+    for loss_weights in (0.25, [0.25]):
+        ours = train(loss_weights=loss_weights, parts=parts)
+        assert_same(ours, train(loss=OverLogits(0.1), loss_weights=loss_weights))
+        assert ours[0][0]["loss"] == pytest.approx(usual / 4, rel=1e-5)
+
+
+def test_the_only_loss_of_a_list_is_the_loss():
+    """R-Drop too, which only the step that projects can do; of several losses it is refused."""
+
+    def loss(loss, **options):
+        return compiled(loss=loss, dropout_rate=0.3, **options).train_on_batch(*batch(), return_dict=True)["loss"]
+
+    r_drop = SmoothedCrossEntropy(0.1, r_drop=5.0)
+    assert loss([r_drop]) == pytest.approx(loss(r_drop), rel=1e-6)
+    assert loss([r_drop], parts=2) == pytest.approx(loss(r_drop, parts=2), rel=1e-6)
+    with pytest.raises(ValueError, match="r_drop, .* need the loss SmoothedCrossEntropy"):
+        loss([SmoothedCrossEntropy(0.1), r_drop])
+
+
+def test_what_a_subclass_changes_counts():
+    """The model's `call`, the loss's and a metric's: their steps go over logits."""
+    figures, _ = train(make=WithItsOwnCall, steps=1)
+    model = compiled(make=WithItsOwnCall)
+    logits = model(batch()[0])  # the same first weights
+    expected = float(SmoothedCrossEntropy(0.1)(batch()[1], logits)) + 0.01 * float(np.mean(np.square(logits)))
+    assert figures[0]["loss"] == pytest.approx(expected, rel=1e-5)
+
+    class Doubled(SmoothedCrossEntropy):
+        def call(self, y_true, y_pred, sample_weight=None):
+            return 2 * super().call(y_true, y_pred, sample_weight)
+
+    class Errors(TokenAccuracy):
+        def of_tokens(self, labels, logits):
+            return 1 - super().of_tokens(labels, logits)
+
+    told = compiled(loss=Doubled(0.1), more=[Errors("errors")]).train_on_batch(*batch(), return_dict=True)
+    usual = compiled().train_on_batch(*batch(), return_dict=True)
+    assert told["loss"] == pytest.approx(2 * usual["loss"], rel=1e-5)
+    assert told["errors"] == pytest.approx(1 - usual["accuracy"], rel=1e-5)
+    with pytest.raises(ValueError, match="a Transformer whose call, .* no subclass has changed"):
+        compiled(make=WithItsOwnCall, parts=2).train_on_batch(*batch())
 
 
 def test_labels_are_asked_for():

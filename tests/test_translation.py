@@ -4,6 +4,7 @@ import random
 import shutil
 from threading import Barrier, Lock
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
-from tf_transformer.translation import Translation, load_translate, translate_texts
+from tf_transformer.inspection import load_attend
+from tf_transformer.run_directory import load_model
+from tf_transformer.translation import Translation, load_translate, load_translator, translate_texts
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +202,46 @@ def test_an_exports_damaged_options(tmp_path, options):
     (folder / "assets.extra").mkdir(exist_ok=True)
     (folder / "assets.extra" / "decoding_options.json").write_text(options)
     assert "decoding_options.json: not the options of an export" in fails(folder, {"beam_size": 2})
+
+
+def test_one_string_is_not_taken_letter_by_letter(translate):
+    with pytest.raises(UserError, match=r"^texts is one string; give a list of strings"):
+        translate_texts(shout, "a dog")
+    with pytest.raises(UserError, match=r"^texts is one string; give a list of strings"):
+        translate("a dog")
+
+
+def test_a_run_s_translator_has_its_recipe_s_options_but_for_those_given(tiny_run_directory):
+    translator = load_translator(tiny_run_directory.path, beam_size=2)
+    assert (translator.options.beam_size, translator.options.alpha, translator.options.extra_length) == (2, 0.6, 10)
+    texts = [source for source, _ in PAIRS]
+    assert [text.decode() for text in translator.translate(texts)["translation"].numpy()] == [t for _, t in PAIRS]
+    with pytest.raises(UserError, match=r"^unknown option beam; choose from beam_size"):
+        load_translator(tiny_run_directory.path, beam=2)
+
+
+def test_a_single_checkpoint_translates_with_its_own_weights(tiny_run_directory, tmp_path):
+    first, *_, last = tiny_run_directory.step_checkpoints()
+    texts = [source for source, _ in PAIRS]
+    for path in first, last:
+        model = load_translator(path).model
+        for own, there in zip(model.get_weights(), load_model(path).get_weights(), strict=True):
+            np.testing.assert_array_equal(own, there)
+    by_run, by_checkpoint = (
+        list(translate_texts(load_translate(path), texts)) for path in (tiny_run_directory.path, last)
+    )
+    assert [one.text for one in by_run] == [one.text for one in by_checkpoint]
+    assert load_attend(last)(tf.constant(texts[:1]))["translation"].numpy()[0].decode() == PAIRS[0][1]
+    alone = shutil.copy(last, tmp_path / "alone.keras")
+    assert "a model without its run, whose recipe and tokenizers a translation needs" in fails(alone)
+    missing = first.with_name("step-999999.keras")
+    assert "no such checkpoint" in fails(missing)
+    assert "no such checkpoint" in fails(tmp_path / "none" / "step-1.keras")
+
+
+def test_a_saved_model_has_a_loader_of_its_own(tiny_saved_model):
+    with pytest.raises(UserError, match=r": a SavedModel, not a run; load it with tf\.saved_model\.load$"):
+        load_translator(tiny_saved_model)
 
 
 def test_an_option_that_can_not_be(tiny_run_directory):

@@ -68,7 +68,7 @@ def tiny_run(base: Path) -> RunDirectory:
     from tf_transformer.experiment import train
     from tf_transformer.recipe import load_recipe
 
-    with _one_at_a_time(base, "run") as folder:
+    with one_at_a_time(base, "run") as folder:
         path = folder / "runs" / "tiny"
         if path.exists():
             return RunDirectory.open(path)
@@ -83,13 +83,13 @@ def tiny_export(base: Path) -> Path:
     from tf_transformer.experiment import export_run
 
     run = tiny_run(base)
-    with _one_at_a_time(base, "export") as folder:
+    with one_at_a_time(base, "export") as folder:
         path = folder / "savedmodels" / "tiny" / "1"
         return path if path.exists() else export_run(run, path)
 
 
 @contextmanager
-def _one_at_a_time(base: Path, what: str) -> Iterator[Path]:
+def one_at_a_time(base: Path, what: str) -> Iterator[Path]:
     """Gives the folder that all test processes of a session have in common; the second waits for the first."""
     folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with open(folder / f"{what}.lock", "w") as lock:

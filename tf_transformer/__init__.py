@@ -9,7 +9,7 @@ __version__ = "0.3.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["data", "decoding", "export", "layers", "tokenizers", "training"],
+    submodules=["data", "decoding", "export", "inspection", "layers", "tensorboard", "tokenizers", "training"],
     submod_attrs={
         "data.batching": ["make_batches"],
         "data.demo": ["DemoSource"],
@@ -31,11 +31,14 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "plots": ["plot_attention"],
         "presets": ["PRESETS", "count_parameters"],
         "recipe": ["Recipe", "load_recipe"],
+        "recurrent_model": ["RecurrentModel"],
         "run_directory": ["load_model"],
+        "sequence_model": ["SequenceModel"],
         "tokenizers": ["TokenizerPair", "train_tokenizers"],
         "training.loss": ["SmoothedCrossEntropy"],
         "training.metrics": ["Perplexity", "TokenAccuracy"],
         "training.optimizer": ["TransformerAdam"],
         "training.schedule": ["CosineSchedule", "InverseSqrtSchedule", "TransformerSchedule"],
+        "translation": ["load_translator"],
     },
 )

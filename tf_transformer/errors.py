@@ -1,11 +1,25 @@
 """The errors that are told in one line."""
 
+from typing import Any
+
 
 class UserError(ValueError):
     """A mistake in what the user gave: one line that says what, where and what to do.
 
     The command `tf-transformer` prints the message without a traceback and exits with status 2.
+
+    Example:
+        >>> from tf_transformer import DecodingOptions
+        >>> DecodingOptions(beam_size=0)
+        Traceback (most recent call last):
+        tf_transformer.errors.UserError: beam_size is 0; it must be at least 1
     """
+
+
+def check_is_list(texts: Any, name: str) -> None:
+    """Raises a UserError for one string where a list of them is wanted: it would be taken letter by letter."""
+    if isinstance(texts, str | bytes):
+        raise UserError(f"{name} is one string; give a list of strings, one for each sentence: [{texts[:40]!r}, ...]")
 
 
 def reason(error: Exception) -> str:

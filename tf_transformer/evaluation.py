@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, check_is_list
 
 if TYPE_CHECKING:
     from tf_transformer.translation import Translate, Translation
@@ -169,8 +169,7 @@ def evaluate_translations(
 
 def _as_texts(name: str, texts: Sequence[str]) -> list[str]:
     """The texts as a list; sacreBLEU would score the characters of a lone string without a word."""
-    if isinstance(texts, str):
-        raise UserError(f"{name} is one string: give a list of strings, one for each sentence")
+    check_is_list(texts, name)
     texts = list(texts)
     for index, text in enumerate(texts):
         if not isinstance(text, str):

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tf_transformer.errors import check_is_list
+from tf_transformer.tensorboard.record import KINDS
 from tf_transformer.translation import is_saved_model, load_signature, load_translator
 
 # What the signature translate_with_attention is: strings (batch,) -> tokens, attention weights, alignment and more
@@ -20,8 +22,9 @@ class Inspection(NamedTuple):
 
     `attention` has float32 arrays (layers, heads, rows, columns): "encoder" between source tokens, "decoder" between
     target tokens, "cross" from target tokens to source tokens. Row i of the last two is what the model attends to when
-    it chooses `target_tokens[i]`; `alignment[i]` is the source token that goes with it, or -1. `truncated` says whether
-    the source was cut to the model's positions.
+    it chooses `target_tokens[i]`; column j of "decoder" is its j-th input: the start, then `target_tokens[j - 1]`.
+    `alignment[i]` is the source token that goes with it, or -1. `truncated` says whether the source was cut to the
+    model's positions.
     """
 
     source: str
@@ -37,14 +40,14 @@ def load_attend(path: str | os.PathLike) -> Attend:
     """Loads what `inspect` asks.
 
     Args:
-        path: a run's folder, or a SavedModel's.
+        path: a run's folder or one of its checkpoints, or a SavedModel's folder.
 
     Raises:
         UserError: nothing of the kind is there, or it is damaged.
     """
     path = Path(path)
     if not is_saved_model(path):
-        return load_translator(path, {}).functions["translate_with_attention"]
+        return load_translator(path).functions["translate_with_attention"]
     import tensorflow as tf
 
     signature = load_signature(path, "translate_with_attention")
@@ -60,9 +63,13 @@ def inspect(attend: Attend, texts: Sequence[str]) -> list[Inspection]:
 
     Returns:
         One for each text.
+
+    Raises:
+        UserError: `texts` is one string.
     """
     import tensorflow as tf
 
+    check_is_list(texts, "texts")
     # One at a time: weights take the square of the longest sentence's length.
     return [_inspection(text, attend(tf.constant([text]))) for text in texts]
 
@@ -73,7 +80,7 @@ def _inspection(text: str, output: dict[str, Any]) -> Inspection:
         text,
         output["translation"].decode("utf-8", "replace"),
         *([piece.decode("utf-8", "replace") for piece in output[f"{side}_tokens"]] for side in ("source", "target")),
-        {kind: output[f"{kind}_attention"] for kind in ("encoder", "decoder", "cross")},
+        {kind: output[f"{kind}_attention"] for kind in KINDS if f"{kind}_attention" in output},
         output["alignment"].tolist(),
         bool(output["truncated"]),
     )

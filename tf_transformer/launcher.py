@@ -18,6 +18,8 @@ from types import FrameType
 # Of what a worker other than the chief tells, so much is kept for the case that it fails.
 LINES = 50
 PATIENCE_SECONDS = 5
+# The command in a process of its own, to be followed by its words.
+COMMAND = (sys.executable, "-P", "-c", "from tf_transformer.cli import main; main()")
 
 
 def run_workers(words: Sequence[str], workers: int) -> int:
@@ -35,7 +37,7 @@ def run_workers(words: Sequence[str], workers: int) -> int:
     """
     processes: list[subprocess.Popen] = []
     told: list[deque[str]] = []
-    with _ended(processes), _signals_as_exceptions():
+    with _ended(processes), signals_as_exceptions():
         for config, cores in zip(worker_configs(workers), _shares(workers), strict=True):
             with _bound_to(cores):
                 processes.append(_start(words, config, chief=not processes))
@@ -99,7 +101,7 @@ def _bound_to(cores: set[int]) -> Iterator[None]:
 
 def _start(words: Sequence[str], config: str, chief: bool) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", "from tf_transformer.cli import main; main()", *words],
+        [*COMMAND, *words],
         # One process uses all GPUs of a machine by itself.
         env={**os.environ, "TF_CONFIG": config, "CUDA_VISIBLE_DEVICES": "-1"},
         stdin=subprocess.DEVNULL,
@@ -140,13 +142,16 @@ class _Terminated(SystemExit):
 
 
 @contextmanager
-def _signals_as_exceptions() -> Iterator[None]:
+def signals_as_exceptions() -> Iterator[None]:
     """Has the process clean up where it is told to end or its terminal goes."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise (_Terminated if number == signal.SIGTERM else SystemExit)(128 + number)
 
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        # The command's own ends all within a second; the chief may take longer to save.
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:

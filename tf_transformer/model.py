@@ -6,17 +6,17 @@ from typing import Any
 
 import keras
 
-from tf_transformer.layers.arguments import check_vocabularies
+from tf_transformer.decoding.stepper import Stepper
 from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.presets import preset_arguments
-from tf_transformer.steps import ProjectingSteps
+from tf_transformer.sequence_model import SequenceModel
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class Transformer(ProjectingSteps, keras.Model):
+class Transformer(SequenceModel):
     """Translates: reads source ids and the target so far, and gives logits for each next target token.
 
     Args:
@@ -36,6 +36,8 @@ class Transformer(ProjectingSteps, keras.Model):
         max_length: the longest sequence there are positions for.
         share_embeddings: "all" (source embedding, target embedding and projection are one matrix, as in the paper),
             "target" (target embedding and projection), or "none".
+        window: in the encoder, how many positions to each side of its own a position attends to; all unless given. For
+            long sources: time then grows with their length and not with its square.
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
@@ -71,28 +73,20 @@ class Transformer(ProjectingSteps, keras.Model):
         position: str = "sinusoidal",
         max_length: int = 1024,
         share_embeddings: str = "none",
+        window: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_vocabularies(share_embeddings, input_vocab_size, target_vocab_size)
-        self.num_layers = num_layers
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.dff = dff
-        self.input_vocab_size = input_vocab_size
-        self.target_vocab_size = target_vocab_size
-        self.dropout_rate = dropout_rate
-        self.attention_dropout_rate = attention_dropout_rate
-        self.activation_dropout_rate = activation_dropout_rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.norm_first = norm_first
-        self.position = position
-        self.max_length = max_length
-        self.share_embeddings = share_embeddings
-
+        # TensorFlow keeps something for each name that a variable ever had, so Keras's numbering would add up.
+        super().__init__(
+            d_model,
+            input_vocab_size,
+            target_vocab_size,
+            max_length,
+            share_embeddings,
+            **{"name": "transformer", **kwargs},
+        )
         dtype = self.dtype_policy
-        shared = TokenEmbedding(input_vocab_size, d_model, name="embedding", dtype=dtype)
+        shared = TokenEmbedding(self.input_vocab_size, d_model, name="embedding", dtype=dtype)
         arguments = {
             "dropout_rate": dropout_rate,
             "attention_dropout_rate": attention_dropout_rate,
@@ -105,7 +99,7 @@ class Transformer(ProjectingSteps, keras.Model):
             "dtype": dtype,
         }
         sizes = (num_layers, d_model, num_heads, dff)
-        self.encoder = Encoder(*sizes, input_vocab_size, embedding=shared, name="encoder", **arguments)
+        self.encoder = Encoder(*sizes, input_vocab_size, embedding=shared, window=window, name="encoder", **arguments)
         self.decoder = Decoder(
             *sizes,
             target_vocab_size,
@@ -113,8 +107,17 @@ class Transformer(ProjectingSteps, keras.Model):
             name="decoder",
             **arguments,
         )
-        if share_embeddings == "none":
-            self.projection = keras.layers.Dense(target_vocab_size, use_bias=False, name="projection", dtype=dtype)
+        # As the encoder has checked them, NumPy's numbers made Python's.
+        encoder = self.encoder
+        self.num_layers, self.num_heads, self.dff = encoder.num_layers, encoder.num_heads, encoder.dff
+        self.key_dim, self.value_dim = encoder.key_dim, encoder.value_dim
+        self.dropout_rate = encoder.dropout_rate
+        self.attention_dropout_rate = encoder.attention_dropout_rate
+        self.activation_dropout_rate = encoder.activation_dropout_rate
+        self.norm_first = norm_first
+        self.position = position
+        self.window = encoder.window
+        self.make_projection()
 
     @classmethod
     def from_preset(cls, name: str, *, input_vocab_size: int, target_vocab_size: int, **changes: Any) -> Transformer:
@@ -143,29 +146,19 @@ class Transformer(ProjectingSteps, keras.Model):
             }
         )
 
-    def build(self, input_shape: tuple) -> None:
-        source_shape, target_shape, *_ = input_shape
-        self.encoder.build(source_shape)
-        self.decoder.build(target_shape, (*source_shape, self.d_model))
-        if self.share_embeddings == "none":
-            self.projection.build((*target_shape, self.d_model))
-
-    def call(self, inputs: Any, return_attention_scores: bool = False, training: bool | None = None) -> Any:
-        """Works out the logits of every target position at once (teacher forcing).
+    def states(self, source_ids: Any, target_ids: Any, training: bool | None) -> tuple[Any, dict[str, list[Any]]]:
+        """Passes the source through the encoder, and the target through the decoder.
 
         Args:
-            inputs: pair of source ids, int (batch, source_len), and target ids, int (batch, target_len): the target
-                shifted right by the start token. 0 is padding. With the labels as a third, the decoder's output comes
-                back instead of logits, for a loss that projects it itself.
-            return_attention_scores: whether to return the weights too.
+            source_ids: int (batch, source_len); 0 is padding.
+            target_ids: int (batch, target_len), the target shifted right by the start token.
             training: whether dropout is on.
 
         Returns:
-            Logits, float (batch, target_len, target_vocab_size); with `return_attention_scores` a pair of them and a
-            dict of lists over layers: "encoder", weights (batch, heads, source_len, source_len); "decoder", (batch,
-            heads, target_len, target_len); "cross", (batch, heads, target_len, source_len).
+            float (batch, target_len, d_model), and a dict of lists over layers: "encoder", weights (batch, heads,
+            source_len, source_len); "decoder", (batch, heads, target_len, target_len); "cross", (batch, heads,
+            target_len, source_len).
         """
-        source_ids, target_ids, *labels = inputs
         context, encoder_scores = self.encoder(source_ids, return_attention_scores=True, training=training)
         x, decoder_scores = self.decoder(
             target_ids,
@@ -174,35 +167,25 @@ class Transformer(ProjectingSteps, keras.Model):
             return_attention_scores=True,
             training=training,
         )
-        logits = x if labels else self.project(x)
-        if not return_attention_scores:
-            return logits
-        scores = {
-            "encoder": encoder_scores,
-            "decoder": decoder_scores["self"],
-            "cross": decoder_scores["cross"],
-        }
-        return logits, scores
+        return x, {"encoder": encoder_scores, "decoder": decoder_scores["self"], "cross": decoder_scores["cross"]}
 
-    def output_embeddings(self) -> Any:
-        """The projection's matrix, float (target_vocab_size, d_model)."""
-        if self.share_embeddings == "none":
-            return keras.ops.transpose(self.projection.kernel)
-        return keras.ops.convert_to_tensor(self.decoder.embedding.embeddings)
+    def stepper(self) -> Stepper:
+        """Reads the weights for one search; see there."""
+        return Stepper(self)
 
-    def project(self, x: Any) -> Any:
-        """Maps the decoder's output, float (..., d_model), to logits (..., target_vocab_size)."""
-        return self.projection(x) if self.share_embeddings == "none" else self.decoder.embedding.project(x)
+    def share_constants(self) -> None:
+        """Makes one tensor of the sinusoids, where every graph of an export would hold a copy."""
+        for stack in self.encoder, self.decoder:
+            if stack.position == "sinusoidal":
+                table = stack.position_encoding.table
+                stack.position_encoding.table = keras.ops.convert_to_tensor(table)
 
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
-            "d_model": self.d_model,
             "num_heads": self.num_heads,
             "dff": self.dff,
-            "input_vocab_size": self.input_vocab_size,
-            "target_vocab_size": self.target_vocab_size,
             "dropout_rate": self.dropout_rate,
             "attention_dropout_rate": self.attention_dropout_rate,
             "activation_dropout_rate": self.activation_dropout_rate,
@@ -210,6 +193,5 @@ class Transformer(ProjectingSteps, keras.Model):
             "value_dim": self.value_dim,
             "norm_first": self.norm_first,
             "position": self.position,
-            "max_length": self.max_length,
-            "share_embeddings": self.share_embeddings,
+            "window": self.window,
         }

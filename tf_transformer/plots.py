@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import textwrap
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
+
+from tf_transformer.fonts import choose_fonts, escape, font_of
+from tf_transformer.pieces import shown
 
 if TYPE_CHECKING:
     from tf_transformer.inspection import Inspection
 
-# Comes with matplotlib, so it is always there; the other fonts are asked only for what it lacks.
-_MAIN_FONT = "DejaVu Sans"
 _DPI = 120
 _PANELS_A_ROW = 4
 
@@ -29,12 +27,14 @@ _CELL = 0.2
 _MIN_PANEL = 1.0
 _GAP = 0.2
 _COLOUR_BAR = 0.15
-_COLOUR_BAR_LABELS = 0.35
+_COLOUR_BAR_LABELS = 0.55
 
 # Characters and tokens.
 _MAX_LABELS = 60
 _MAX_LABEL_LENGTH = 30
-_TITLE_WIDTH = 80
+_TITLE_WIDTH = 100
+
+_FAINT = "#59606b"
 
 
 def plot_attention(
@@ -51,7 +51,7 @@ def plot_attention(
         source_tokens: the `source_len` tokens that are attended to.
         target_tokens: the `target_len` tokens that attend.
         path: where the PNG goes; what is there is overwritten.
-        title: text above the panels.
+        title: text above the panels, of one line or several.
 
     Returns:
         The path of the picture.
@@ -90,7 +90,11 @@ def plot_inspection(inspection: Inspection, path: str | Path) -> Path:
 def draw_inspection(inspection: Inspection) -> Figure:
     """Draws what `plot_inspection` writes."""
     cross = inspection.attention["cross"][-1]
-    title = "Encoder-decoder attention of the last layer"
+    title = (
+        f"Encoder-decoder attention, layer {len(inspection.attention['cross'])} (the last)\n"
+        f"source: {_line(inspection.source)}\n"
+        f"translation: {_line(inspection.translation)}"
+    )
     return draw_attention(cross, inspection.source_tokens, inspection.target_tokens, title)
 
 
@@ -103,7 +107,7 @@ def draw_attention(
         attention: float array or tensor of shape (heads, target_len, source_len), values 0 to 1.
         source_tokens: the `source_len` tokens that are attended to.
         target_tokens: the `target_len` tokens that attend.
-        title: text above the panels.
+        title: text above the panels, of one line or several.
 
     Returns:
         A figure with an Axes for each head, in order, and one more for the colour bar.
@@ -117,13 +121,14 @@ def draw_attention(
         ['head 1', '']
     """
     weights = _check_weights(attention, len(source_tokens), len(target_tokens))
-    texts = [*source_tokens, *target_tokens, title or ""]
+    source_texts, target_texts = shown(source_tokens, target_tokens)
+    texts = [*source_texts, *target_texts, title or ""]
     # parse_math: a "$" is a token like any other, not the start of a formula.
-    families, missing = _choose_fonts(texts)
-    font = _font(*families)
+    families, missing = choose_fonts(texts)
+    font = font_of(*families)
     style = {"fontfamily": families, "parse_math": False}
-    source_labels = [_shorten(_escape(token, missing, font)) for token in source_tokens]
-    target_labels = [_shorten(_escape(token, missing, font)) for token in target_tokens]
+    source_labels = [_shorten(escape(token, missing, font)) for token in source_texts]
+    target_labels = [_shorten(escape(token, missing, font)) for token in target_texts]
 
     # Figure and canvas by hand: pyplot would keep every figure in a global list and pick a display.
     figure = Figure(dpi=_DPI)
@@ -133,14 +138,18 @@ def draw_attention(
         panel = figure.add_axes((0, 0, 1, 1), label=f"head {head}")
         image = panel.imshow(head_weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="none")
         panel.set_title(f"head {head}", fontsize=9, **style)
+        panel.set_xlabel("source, attended to", fontsize=8, color=_FAINT, **style)
+        panel.set_ylabel("translation, attends", fontsize=8, color=_FAINT, **style)
         _label(panel, source_labels, target_labels, style)
         panels.append(panel)
     bar = figure.add_axes((0, 0, 1, 1), label="colour bar")
     figure.colorbar(image, cax=bar, ticks=[0, 0.5, 1])
     bar.tick_params(labelsize=8, length=2)
+    bar.set_ylabel("weight", fontsize=8, color=_FAINT, **style)
     heading = None
     if title:
-        lines = textwrap.wrap(_escape(" ".join(title.split()), missing, font), _TITLE_WIDTH)
+        given = [escape(_line(line), missing, font) for line in title.splitlines()]
+        lines = [part for line in given for part in textwrap.wrap(line, _TITLE_WIDTH)]
         heading = figure.text(0, 0, "\n".join(lines), fontsize=10, va="top", **style)
     _arrange(figure, panels, bar, heading)
     return figure
@@ -164,45 +173,8 @@ def _check_weights(attention: Any, source_length: int, target_length: int) -> np
     return weights
 
 
-def _choose_fonts(texts: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Finds installed font families that hold the texts together, and the characters none of them holds."""
-    # What is not printable (controls, direction marks, joiners) would be invisible or move its neighbours.
-    characters = {c for c in "".join(texts) if c != " "}
-    unprintable = {c for c in characters if not c.isprintable()}
-    missing = characters - unprintable
-    fonts = font_manager.fontManager.ttflist
-    installed = {font.name for font in fonts if font.style == "normal" and font.weight == 400}
-    # The "last resort" fonts claim every character and draw a placeholder.
-    others = sorted(name for name in installed if "lastresort" not in name.replace(" ", "").lower())
-    families = []
-    for family in [_MAIN_FONT, *others]:
-        if families and not missing:
-            break
-        font = _font(family)
-        held = {c for c in missing if font.get_char_index(ord(c))}
-        # The main font is always there: it also draws the escapes, the ellipsis and the numbers of the heads.
-        if held or family == _MAIN_FONT:
-            families.append(family)
-            missing -= held
-    return families, missing | unprintable
-
-
-def _font(*families: str) -> FT2Font:
-    """Looked up by family, as matplotlib will: of each one file is drawn with, and what it lacks with the next."""
-    files = [font_manager.findfont(font_manager.FontProperties(family=[family])) for family in families]
-    return font_manager.get_font(files)
-
-
-def _escape(text: str, missing: set[str], font: FT2Font) -> str:
-    r"""The text with Python's escapes, such as \uac15, for the characters that cannot be drawn."""
-    shown = "".join(c.encode("unicode_escape").decode() if c in missing else c for c in text)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            font.set_text(shown)
-        except UserWarning:  # a letter and a mark on it are one drawing, and no font has them both
-            return shown.encode("ascii", "backslashreplace").decode()
-    return shown
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _shorten(label: str) -> str:

@@ -162,6 +162,7 @@ def count_parameters(
     position: str = "sinusoidal",
     max_length: int = 1024,
     share_embeddings: str = "none",
+    window: int | None = None,
 ) -> int:
     """Counts the trainable numbers of a `Transformer` without making it.
 
@@ -181,6 +182,7 @@ def count_parameters(
         position: "sinusoidal" (no parameters) or "learned" (a table for each stack).
         max_length: positions in a learned table.
         share_embeddings: "all" (one matrix), "target" (target and projection share) or "none" (three).
+        window: has no parameters.
 
     Returns:
         The number of parameters.

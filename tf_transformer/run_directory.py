@@ -19,7 +19,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.whole_files import written_whole
 
 if TYPE_CHECKING:
-    from tf_transformer.model import Transformer
+    from tf_transformer.sequence_model import SequenceModel
     from tf_transformer.tokenizers import TokenizerPair
 
 logger = logging.getLogger(__name__)
@@ -37,10 +37,14 @@ class RunDirectory:
 
     Args:
         path: the folder.
+
+    Attributes:
+        chosen: the checkpoint that is to be taken for the run's model, in place of the best; see `of_model`.
     """
 
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = Path(path)
+        self.chosen: Path | None = None
         self.recipe = self.path / "recipe.yaml"
         self.tokenizer = self.path / "tokenizer"
         self.checkpoints = self.path / "checkpoints"
@@ -58,6 +62,12 @@ class RunDirectory:
             nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
         except OSError as error:
             raise UserError(f"{self.path}: can't be made: {error.strerror}; choose another folder") from None
+        if not free and self.recipe.exists() and not self.is_unfinished():
+            scores = f", its scores are in {self.scores}" if self.scores.exists() else ""
+            raise UserError(
+                f"{self.path}: holds a training that has ended{scores}; to train longer, begin anew with more "
+                "training.steps and another --run-dir"
+            )
         if not free:
             what = "holds another run" if self.recipe.exists() else "is not empty"
             raise UserError(
@@ -126,6 +136,31 @@ class RunDirectory:
             raise UserError(f"{run.path}: no run here (no recipe.yaml); give the folder that `train` made")
         return run
 
+    @classmethod
+    def of_model(cls, path: str | os.PathLike) -> RunDirectory:
+        """Opens the run that a model is in; `best_checkpoint` then gives that model.
+
+        Args:
+            path: a run's folder, or one of its checkpoints, `RUN/checkpoints/FILE.keras`.
+
+        Raises:
+            UserError: no run is there, or no such checkpoint in it.
+        """
+        path = Path(path)
+        if path.suffix != ".keras":
+            return cls.open(path)
+        if not path.is_file():
+            raise UserError(f"{path}: no such checkpoint; give a run's folder, or RUN/checkpoints/FILE.keras")
+        folder = path.absolute().parents[1]  # of a lone name too
+        if not (folder / "recipe.yaml").is_file():
+            raise UserError(
+                f"{path}: a model without its run, whose recipe and tokenizers a translation needs; give a run's "
+                "folder, or RUN/checkpoints/FILE.keras"
+            )
+        run = cls.open(folder)
+        run.chosen = path
+        return run
+
     def step_checkpoints(self) -> list[Path]:
         """The checkpoints of single steps that are kept, oldest first."""
         return sorted(self.checkpoints.glob("step-*.keras"))
@@ -135,12 +170,16 @@ class RunDirectory:
         return [self.average, self.best, *reversed(self.step_checkpoints()), self.interrupted]
 
     def best_checkpoint(self) -> Path:
-        """The run's model: the average where `tf-transformer average` made one, else the checkpoint with the lowest
-        validation perplexity, else the newest, else that of an interruption.
+        """The run's model: the checkpoint chosen, if one was.
+
+        Else it is the average where `tf-transformer average` made one, else the checkpoint with the lowest validation
+        perplexity, else the newest, else that of an interruption.
 
         Raises:
             UserError: there is no checkpoint yet.
         """
+        if self.chosen:
+            return self.chosen
         for file in self.by_preference():
             if file.is_file():
                 return file
@@ -175,11 +214,17 @@ class RunDirectory:
         return self.path / f"scores-damaged-{number}.json"
 
 
-def load_model(path: str | os.PathLike) -> Transformer:
+def is_run(path: Path) -> bool:
+    """Whether a path is that of a run's folder, or of one of its checkpoints."""
+    return path.suffix == ".keras" or (path / "recipe.yaml").is_file()
+
+
+def load_model(path: str | os.PathLike, precision: str | None = None) -> SequenceModel:
     """Loads a trained model in any process, ready to be called (to train on, compile it first).
 
     Args:
         path: a run's folder (its best checkpoint is taken) or a `.keras` file.
+        precision: Keras's dtype policy that it is to work in, such as "float32"; that of its training unless given.
 
     Raises:
         UserError: no model there, or a damaged one.
@@ -194,7 +239,9 @@ def load_model(path: str | os.PathLike) -> Transformer:
     """
     import keras
 
-    from tf_transformer.model import Transformer  # Keras finds the classes only once they are registered
+    # Imported, since Keras finds the classes only once they are registered.
+    import tf_transformer.model_kinds  # noqa: F401
+    from tf_transformer.sequence_model import SequenceModel
 
     path = Path(path)
     file = path if path.suffix == ".keras" else RunDirectory.open(path).best_checkpoint()
@@ -207,9 +254,15 @@ def load_model(path: str | os.PathLike) -> Transformer:
         told = str(error).strip() or type(error).__name__
         reason = told.splitlines()[0].partition(". ")[0]
         raise UserError(f"{file}: not a model of this package, or damaged ({reason}); {_instead_of(file)}") from error
-    if not isinstance(model, Transformer):
-        raise UserError(f"{file}: a {type(model).__name__}, not a Transformer of this package; give another model")
-    return model
+    if not isinstance(model, SequenceModel):
+        raise UserError(f"{file}: a {type(model).__name__}, not a model of this package; give another model")
+    if precision in (None, model.dtype_policy.name):
+        return model
+    # Whatever it was trained in, weights are float32.
+    other = type(model).from_config({**model.get_config(), "dtype": precision})
+    other.build(((None, None), (None, None)))
+    other.set_weights(model.get_weights())
+    return other
 
 
 def _check_archive(file: Path) -> None:

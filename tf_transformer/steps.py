@@ -2,82 +2,151 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import keras
 from keras import ops
 
-from tf_transformer.replicas import is_one_device
+from tf_transformer.replicas import is_one_device, number_of_replicas, without_sums
+
+# The model at work on a step whose loss projects. Each of MirroredStrategy's threads, one a device, has its own.
+_AT_WORK: ContextVar[ProjectingSteps | None] = ContextVar("at_work", default=None)
 
 
 class ProjectingSteps:
     """Steps in which the loss projects the decoder's output itself, so that no more than a chunk of logits exists.
 
     They are taken where loss and metrics can do so (`SmoothedCrossEntropy`; `Perplexity`, `TokenAccuracy`,
-    `TokenCount`); with others, with sample weights, or with losses of layers, such as regularizers', a step is Keras's
-    own, on logits.
+    `TokenCount`). With others, with sample weights, or where a subclass has a `call`, `project`, `compute_loss` or
+    `compute_metrics` of its own, a step is Keras's own, on logits.
 
     Attributes:
         gradient_accumulation: how many parts a batch is worked on in, one after another. The memory is that of one
-            part, the update that of the whole batch. On the TensorFlow backend only.
+            part, the update that of the whole batch. On the TensorFlow backend only. Saved with what was compiled.
         parallel_parts: how many parts each of these is worked on in, side by side. With operations that take one
             thread each (`tf.config.threading`) a core works on its part without waiting for the others after each
-            operation. The update is that of the whole batch here too. On the TensorFlow backend only.
+            operation. The update is that of the whole batch here too. On the TensorFlow backend only. Saved likewise.
+        guide: None; or what maps the inputs and the weights of encoder-decoder attention to a further loss in training,
+            summed over the batch, such as a `WordGuide`. Not saved.
     """
 
     gradient_accumulation = 1
     parallel_parts = 1
+    guide = None
+    _loss_weights = (1.0,)
+
+    @property
+    def loss_projects(self) -> bool:
+        """Whether a step is at work whose loss projects, for which `call` gives the decoder's output, not logits."""
+        return _AT_WORK.get() is self
+
+    def compile(
+        self, optimizer: Any = "rmsprop", loss: Any = None, loss_weights: Any = None, *more: Any, **options: Any
+    ) -> None:
+        """Says how to train, as in Keras."""
+        super().compile(optimizer, loss, loss_weights, *more, **options)
+        if loss is not None:  # otherwise Keras keeps to those of before
+            self._loss_weights = (1.0,) if loss_weights is None else tuple(keras.tree.flatten(loss_weights))
+
+    def get_compile_config(self) -> dict[str, Any]:
+        """What `compile` was given, as in Keras, with the number of parts."""
+        parts = {"gradient_accumulation": self.gradient_accumulation, "parallel_parts": self.parallel_parts}
+        return {**super().get_compile_config(), **parts} if self.compiled else {}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles as `get_compile_config` tells, as in Keras."""
+        if type(self).compile is not ProjectingSteps.compile:
+            super().compile_from_config(config)  # which refuses what a subclass has changed
+            return
+        config = keras.saving.deserialize_keras_object(config)
+        self.gradient_accumulation = config.pop("gradient_accumulation", 1)
+        self.parallel_parts = config.pop("parallel_parts", 1)
+        self.compile(**config)
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
 
     def train_step(self, *arguments: Any) -> Any:
         """One update: `train_step(data)`, or `train_step(state, data)` on JAX, as in Keras."""
+        # Keras's loss scaling refuses the context of all devices; what is within it does as it likes.
+        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            return self._train_step(*arguments)
+        return without_sums(self._train_step, *arguments)
+
+    def _train_step(self, *arguments: Any) -> Any:
         *state, data = arguments
         if self.jit_compile and not is_one_device():
             raise ValueError("XLA can't compile a step that several devices share: compile with jit_compile=False")
-        prepared = self._with_labels_as_input(data, training=True)
-        if self._parts() > 1:
-            return self._step_in_parts(data)
-        return super().train_step(*state, prepared)
+        x, y, sample_weight = _unpacked(data)
+        if not self._can_project(y, sample_weight):
+            if self._r_drop() or self._parts() > 1:
+                raise ValueError(
+                    "r_drop, gradient_accumulation and parallel_parts need the loss SmoothedCrossEntropy, no metrics "
+                    "but Perplexity, TokenAccuracy and TokenCount, no sample weights and a Transformer whose call, "
+                    "project, compute_loss and compute_metrics no subclass has changed; leave the others out, or these "
+                    "options"
+                )
+            return super().train_step(*state, data)
+        with self._at_work():
+            if self._parts() > 1:
+                return self._step_in_parts(x, y)
+            return super().train_step(*state, (self._passes(x), y))
 
     def test_step(self, *arguments: Any) -> Any:
         """One batch of validation, as in Keras."""
         *state, data = arguments
-        return super().test_step(*state, self._with_labels_as_input(data, training=False))
+        _, y, sample_weight = _unpacked(data)
+        if not self._can_project(y, sample_weight):
+            return super().test_step(*state, data)
+        with self._at_work():
+            return super().test_step(*state, data)
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
         """The compiled loss of a batch, as in Keras; the metrics get their sums in the same pass."""
-        if not _is_projected(x):
+        if not self.loss_projects:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        return self._summed_loss(y_pred, y, training) / self.loss.batch_tokens(y)
+        # Read before anything waits for the other devices, whose own then take their place.
+        added = [ops.sum(ops.cast(loss, "float32")) for loss in self.losses]
+        loss = self._loss_of_outputs(x, y_pred, y, training) / self._only_loss.batch_tokens(y)
+        return loss + sum(added) / number_of_replicas()
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         """The figures so far, as in Keras."""
-        return self.get_metrics_result() if _is_projected(x) else super().compute_metrics(x, y, y_pred, sample_weight)
+        return self.get_metrics_result() if self.loss_projects else super().compute_metrics(x, y, y_pred, sample_weight)
 
     def build_metrics(self) -> None:
         """Makes the variables of the compiled metrics, which Keras makes in the first step."""
         self._compiled_metrics(keras.KerasTensor((None, None), "int32"))
 
-    def _with_labels_as_input(self, data: Any, training: bool) -> Any:
-        """Asks for the decoder's output instead of logits, where that will do; with R-Drop, of each sentence twice."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        if y is None:
-            raise ValueError("fit and evaluate need labels too: batches of ((source_ids, target_ids), labels)")
-        projects = hasattr(self.loss, "of_states") and sample_weight is None and not self.losses
-        projects = projects and all(hasattr(metric, "add_sums") for metric in self._compiled_metrics(y))
-        r_drop = training and getattr(self.loss, "r_drop", 0) > 0
-        if not projects:
-            if r_drop or (training and self._parts() > 1):
-                raise ValueError(
-                    "r_drop, gradient_accumulation and parallel_parts need the loss SmoothedCrossEntropy, no metrics "
-                    "but Perplexity, TokenAccuracy and TokenCount, no sample weights and no regularizers; leave the "
-                    "others out, or these options"
-                )
-            return data
-        if r_drop:
-            x = tuple(ops.concatenate([ids, ids]) for ids in x)
-        return (*x, y), y
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        token = _AT_WORK.set(self)
+        try:
+            yield
+        finally:
+            _AT_WORK.reset(token)
+
+    @property
+    def _only_loss(self) -> Any:
+        """The compiled loss, also where it is the only one of a list; None where there are several."""
+        losses = keras.tree.flatten(self.loss)
+        return losses[0] if len(losses) == 1 else None
+
+    def _can_project(self, labels: Any, sample_weight: Any) -> bool:
+        return (
+            sample_weight is None
+            and len(self._loss_weights) == 1
+            and _stands_for(self._only_loss, "of_states", "call", "__call__")
+            and _stands_for(self, "output_embeddings", "call", "project", "compute_loss", "compute_metrics")
+            and all(
+                _stands_for(metric, "add_sums", "update_state") and _stands_for(metric, "of_sums", "of_tokens")
+                for metric in self._compiled_metrics(labels)
+            )
+        )
 
     def _compiled_metrics(self, labels: Any) -> list[keras.metrics.Metric]:
         # Keras holds those given to `compile` together in one, beside its own metric of the loss, and names them only
@@ -88,29 +157,43 @@ class ProjectingSteps:
                 group.build(labels, keras.KerasTensor((*labels.shape, self.target_vocab_size)))
         return [metric for group in groups for metric in group.metrics]
 
+    def _r_drop(self) -> bool:
+        return any(getattr(loss, "r_drop", 0) > 0 for loss in keras.tree.flatten(self.loss))
+
+    def _passes(self, x: Any) -> Any:
+        """What the model reads in training: with R-Drop each sentence twice."""
+        return tuple(ops.concatenate([ids, ids]) for ids in x) if self._r_drop() else x
+
     def _summed_loss(self, states: Any, labels: Any, training: bool) -> Any:
         """The compiled loss summed over a batch's real tokens; the metrics get theirs."""
         free_shapes = keras.backend.backend() == "tensorflow" and not self.jit_compile
-        sums = self.loss.of_states(states, self.output_embeddings(), labels, training, free_shapes)
+        sums = self._only_loss.of_states(states, self.output_embeddings(), labels, training, free_shapes)
         for metric in self._compiled_metrics(labels):
             metric.add_sums(sums)
-        return sums.loss
+        return sums.loss * self._loss_weights[0]
+
+    def _loss_of_outputs(self, inputs: Any, outputs: Any, labels: Any, training: bool) -> Any:
+        """The summed loss of what `call` gives; in training with the guide's, where there is one."""
+        if self.guide is None:
+            return self._summed_loss(outputs, labels, training)
+        states, cross = outputs
+        loss = self._summed_loss(states, labels, training)
+        return loss + self.guide(inputs, cross) / (2 if self._r_drop() else 1) if training else loss
 
     def _parts(self) -> int:
         return self.gradient_accumulation * self.parallel_parts
 
-    def _step_in_parts(self, data: Any) -> dict[str, Any]:
+    def _step_in_parts(self, x: Any, y: Any) -> dict[str, Any]:
         """One update from a batch that is worked on in parts."""
         if keras.backend.backend() != "tensorflow":
             raise ValueError("gradient_accumulation and parallel_parts need Keras's TensorFlow backend; set them to 1")
         import tensorflow as tf
 
-        x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
         with tf.init_scope():  # what makes variables can't be part of a loop
             if not self.built:
                 self.build(tuple(ids.shape for ids in x))
         weights = self.trainable_weights
-        rows, tokens = tf.shape(y)[0], self.loss.batch_tokens(y)
+        rows, tokens = tf.shape(y)[0], self._only_loss.batch_tokens(y)
         size = -(-rows // self._parts())
 
         def split(ids: Any) -> Any:
@@ -121,9 +204,16 @@ class ProjectingSteps:
         split_data = tf.nest.map_structure(split, (x, y))
 
         def of_part(data: Any) -> tuple[Any, list[Any]]:
-            x, y = self._with_labels_as_input(data, training=True)
+            x, y = data
             with tf.GradientTape() as tape:
-                loss = self._summed_loss(self(x, training=True), y, training=True) / tokens
+                passes = self._passes(x)
+                outputs = self(passes, training=True)
+                if self.losses:
+                    raise ValueError(
+                        "gradient_accumulation and parallel_parts can't do regularizers and add_loss, whose sum over "
+                        "the parts is not the batch's; leave them out, or set both to 1"
+                    )
+                loss = self._loss_of_outputs(passes, outputs, y, training=True) / tokens
                 scaled = self.optimizer.scale_loss(loss)
             return loss, tape.gradient(scaled, weights)
 
@@ -150,11 +240,23 @@ class ProjectingSteps:
             )
         self.optimizer.apply(gradients, weights)
         # As Keras has it: the mean over the replicas is shown, and each one's share is of the whole batch.
-        loss *= tf.distribute.get_replica_context().num_replicas_in_sync
-        next(metric for metric in self.metrics if metric.name == "loss").update_state(loss, sample_weight=rows)
+        next(metric for metric in self.metrics if metric.name == "loss").update_state(
+            loss * number_of_replicas(), sample_weight=rows
+        )
         return self.get_metrics_result()
 
 
-def _is_projected(x: Any) -> bool:
-    """Whether the labels are among the inputs, and the model gave its decoder's output for them."""
-    return isinstance(x, (tuple, list)) and len(x) == 3
+def _unpacked(data: Any) -> tuple[Any, Any, Any]:
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    if y is None:
+        raise ValueError("fit and evaluate need labels too: batches of ((source_ids, target_ids), labels)")
+    return x, y, sample_weight
+
+
+def _stands_for(thing: Any, shortcut: str, *methods: str) -> bool:
+    """Whether a thing has a shortcut for its methods, none of which a subclass has changed without the shortcut."""
+
+    def owner(name: str) -> type:
+        return next((each for each in type(thing).__mro__ if name in vars(each)), object)
+
+    return hasattr(thing, shortcut) and all(issubclass(owner(shortcut), owner(method)) for method in methods)

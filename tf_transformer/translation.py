@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tf_transformer.checksums import check_checksums
-from tf_transformer.errors import UserError
-from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.errors import UserError, check_is_list
+from tf_transformer.run_directory import RunDirectory, is_run, load_model
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
@@ -42,7 +42,8 @@ def load_translate(
     """Loads what translates.
 
     Args:
-        path: a run's folder, a SavedModel's (`savedmodels/NAME/VERSION`), or one that `export --format` made.
+        path: a run's folder, one of its checkpoints, a SavedModel's folder (`savedmodels/NAME/VERSION`), or one that
+            `export --format` made.
         changes: options in place of the run's recipe's or the export's own; see `DecodingOptions`.
         engine: "tensorflow", or "ctranslate2" for a model in its format.
 
@@ -62,7 +63,7 @@ def load_translate(
         return load_ctranslate2(path, changes)
     if is_saved_model(path):
         return _load_saved_model(path, changes)
-    translator = load_translator(path, changes)
+    translator = load_translator(path, **changes)
     if "num_hypotheses" in changes:
         return lambda texts: translator.translate(texts, num_hypotheses=translator.options.num_hypotheses)
     return translator.translate
@@ -73,25 +74,60 @@ def is_saved_model(path: Path) -> bool:
     return (path / "saved_model.pb").is_file()
 
 
-def load_translator(path: Path, changes: Mapping[str, Any]) -> Translator:
-    """Loads a run's model and tokenizers, with the options of its recipe but for the changes.
+def load_translator(path: str | os.PathLike, **options: Any) -> Translator:
+    """Loads what a training made, ready to translate: the model, its tokenizers and its recipe's decoding options.
+
+    The model works in float32, whatever it was trained in.
+
+    Args:
+        path: a run's folder, whose best checkpoint is taken, or one of its checkpoints
+            (`runs/NAME/checkpoints/step-000420.keras`).
+        **options: in place of the recipe's; see `DecodingOptions`.
+
+    Returns:
+        A `Translator`; of a run that learned to parse a `Parser`. What `translate` and the other signatures of a
+        SavedModel do, `tf.saved_model.load` loads.
 
     Raises:
         UserError: no run is there, it is damaged, or an option can't be.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.recipe import save_recipe
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=280, target_vocab_size=280, max_length=64)
+        >>> model.build(((None, None), (None, None)))
+        >>> with tempfile.TemporaryDirectory() as folder:  # a training leaves the same there
+        ...     run = RunDirectory.create(f"{folder}/runs/small")
+        ...     save_recipe(tt.load_recipe("train/recipes/demo.yaml"), run.recipe)
+        ...     tokenizers.save(run.tokenizer)
+        ...     model.save(run.best)
+        ...     translator = tt.load_translator(f"{folder}/runs/small", beam_size=2)
+        >>> translator.translate(["a dog", ""])["translation"].shape
+        TensorShape([2])
     """
-    if (path / "model.bin").is_file():
-        raise UserError(f"{path}: a CTranslate2 model; translate and evaluate take it with --engine ctranslate2")
-    if not (path / "recipe.yaml").is_file():
-        versions = [p.parent.name for p in path.glob("*/saved_model.pb") if p.parent.name.isdecimal()]
-        hint = f"; give one of its versions, such as {path / max(versions, key=int)}" if versions else ""
-        missing = "" if path.exists() else " (no such folder)"
-        raise UserError(f"{path}: neither a run nor a SavedModel{missing}{hint or '; give the folder of one'}")
-    from tf_transformer.export.translator import Translator
+    path = Path(path)
+    if not is_run(path):
+        raise UserError(_no_run(path))
+    from tf_transformer.export.translator import make_translator
     from tf_transformer.recipe import load_recipe
 
-    run = RunDirectory.open(path)
-    options = load_recipe(run.recipe).evaluation.decoding_options().changed(**changes)
-    return Translator(load_model(path), run.load_tokenizers(), options)
+    run = RunDirectory.of_model(path)
+    decoding = load_recipe(run.recipe).evaluation.decoding_options().changed(**options)
+    return make_translator(load_model(run.best_checkpoint(), "float32"), run.load_tokenizers(), decoding)
+
+
+def _no_run(path: Path) -> str:
+    """Tells what there is instead of a run."""
+    if is_saved_model(path):
+        return f"{path}: a SavedModel, not a run; load it with tf.saved_model.load"
+    if (path / "model.bin").is_file():
+        return f"{path}: a CTranslate2 model; translate and evaluate take it with --engine ctranslate2"
+    versions = [p.parent.name for p in path.glob("*/saved_model.pb") if p.parent.name.isdecimal()]
+    hint = f"; give one of its versions, such as {path / max(versions, key=int)}" if versions else ""
+    missing = "" if path.exists() else " (no such folder)"
+    return f"{path}: neither a run nor a SavedModel{missing}{hint or '; give the folder of one'}"
 
 
 def load_signature(path: Path, name: str) -> Callable[..., dict[str, Any]]:
@@ -116,25 +152,31 @@ def load_signature(path: Path, name: str) -> Callable[..., dict[str, Any]]:
 
 
 def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
-    import tensorflow as tf
+    from tf_transformer.export.signature_options import batch_of_strings, with_options
 
     signature = load_signature(path, "translate_with_options" if changes else "translate")
     if not changes:
-        return lambda texts: signature(text=tf.constant(texts, dtype=tf.string))
-
-    from tf_transformer.export.signature_options import with_options
+        return lambda texts: signature(text=batch_of_strings(texts, "texts"))
 
     return with_options(
         lambda texts, prefix, tensors: signature(text=texts, prefix=prefix, **tensors),
-        _exported_options(path).changed(**changes),
+        own_options(path).changed(**changes),
         several="num_hypotheses" in changes,
     )
 
 
-def _exported_options(path: Path) -> DecodingOptions:
+def own_options(path: Path) -> DecodingOptions:
+    """The options that a run, or one of its checkpoints, or a SavedModel translates with unless told otherwise.
+
+    Raises:
+        UserError: a SavedModel's are missing or damaged.
+    """
     from tf_transformer.decoding.options import DecodingOptions
     from tf_transformer.export.saved_model import OPTIONS_FILE
+    from tf_transformer.recipe import load_recipe
 
+    if not is_saved_model(path):
+        return load_recipe(RunDirectory.of_model(path).recipe).evaluation.decoding_options()
     file = path / "assets.extra" / OPTIONS_FILE
     try:
         return DecodingOptions(**json.loads(file.read_text(encoding="utf-8")))
@@ -143,7 +185,11 @@ def _exported_options(path: Path) -> DecodingOptions:
 
 
 def translate_texts(
-    translate: Translate, texts: Sequence[str], batch_size: int = 64, streams: int = 1
+    translate: Translate,
+    texts: Sequence[str],
+    batch_size: int = 64,
+    streams: int = 1,
+    advance: Callable[[int], Any] = lambda done: None,
 ) -> Iterator[Translation]:
     """Translates texts in batches of like length.
 
@@ -152,12 +198,25 @@ def translate_texts(
         texts: any number of texts.
         batch_size: texts at once.
         streams: batches at once, each in a thread of its own.
+        advance: called with the number of texts in each batch that is done.
 
     Returns:
         Their translations, in the order of `texts`.
+
+    Raises:
+        UserError: `texts` is one string.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> def shout(texts):
+        ...     score, truncated = tf.zeros(len(texts)), tf.fill(len(texts), False)
+        ...     return {"translation": tf.strings.upper(texts), "score": score, "truncated": truncated}
+        >>> [translation.text for translation in translate_texts(shout, ["a dog", "a"])]
+        ['A DOG', 'A']
     """
     import tensorflow as tf
 
+    check_is_list(texts, "texts")
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     translations: dict[int, Translation] = {}
@@ -166,10 +225,14 @@ def translate_texts(
         output = translate(tf.constant([texts[i] for i in batch], dtype=tf.string))
         return [output[key].numpy() for key in ("translation", "score", "truncated")]
 
-    with ThreadPoolExecutor(streams) as threads:
+    threads = ThreadPoolExecutor(streams)
+    try:
         for batch, columns in zip(batches, threads.map(run, batches), strict=True):
             for i, *row in zip(batch, *columns, strict=True):
                 translations[i] = _translation(*row)
+            advance(len(batch))
+    finally:
+        threads.shutdown(cancel_futures=True)  # after Ctrl-C or an error none is begun any more
     return (translations[i] for i in range(len(texts)))
 
 

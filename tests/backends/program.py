@@ -48,8 +48,8 @@ def transformer(**arguments):
     return reference.randomise(model)
 
 
-def compiled(model, loss, optimizer):
-    model.compile(optimizer, loss, metrics=[Perplexity(), TokenAccuracy(), TokenCount()], **MODE)
+def compiled(model, loss, optimizer, loss_weights=None):
+    model.compile(optimizer, loss, loss_weights, metrics=[Perplexity(), TokenAccuracy(), TokenCount()], **MODE)
     return model
 
 
@@ -57,9 +57,13 @@ def fit(model, epochs=1):
     return model.fit((SOURCE, TARGET), LABELS, epochs=epochs, batch_size=len(LABELS), shuffle=False, verbose=0).history
 
 
-def a_step(arguments, loss):
-    """Logits and `evaluate`'s figures before a step of `fit`; the step's figures, and the weights after it."""
-    model = compiled(transformer(**arguments), loss, keras.optimizers.SGD(0.5))
+def a_step(arguments, loss, loss_weights=None, activity=None):
+    """Logits and `evaluate`'s figures before a step of `fit`; the step's figures, and the weights after it.
+
+    With `activity`, a regularizer, a layer adds to the loss when it is called.
+    """
+    model = compiled(transformer(**arguments), loss, keras.optimizers.SGD(0.5), loss_weights)
+    model.encoder.layers[0].feed_forward.hidden.activity_regularizer = activity
     yield "logits", model((SOURCE, TARGET))
     for name, value in model.evaluate((SOURCE, TARGET), LABELS, verbose=0, return_dict=True).items():
         yield f"evaluate/{name}", value
@@ -164,6 +168,9 @@ def outcome():
     runs = {name: a_step(arguments, loss) for name, arguments in ARGUMENTS.items()}
     # A function has no `of_states`, so that `fit` goes over the logits.
     runs["plain"] = a_step(ARGUMENTS["target"], loss.call)
+    added = {"loss_weights": [0.5], "activity": keras.regularizers.L2(0.01)}
+    runs["added"] = a_step(ARGUMENTS["target"], loss, **added)
+    runs["plain, added"] = a_step(ARGUMENTS["target"], loss.call, **added)
     runs["no dropout"] = a_step(ARGUMENTS["all"], SmoothedCrossEntropy(0.1, r_drop=1.0))
     runs["formula/r_drop"] = value_and_gradients(by_formula, copies=2)
     runs["formula/single"] = value_and_gradients(by_formula, copies=1)

@@ -16,6 +16,8 @@ import pytest
 from tests.backends.program import ARGUMENTS, LABELS, SOURCE, TARGET
 from tf_transformer import load_model
 
+pytestmark = pytest.mark.slow  # each backend is a process that starts and compiles anew
+
 # On the CPU; what JAX compiles here runs once.
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "CUDA_VISIBLE_DEVICES": ""}
 FIGURES = {"loss", "perplexity", "accuracy", "tokens"}
@@ -95,11 +97,13 @@ def test_fit_and_evaluate_tell_the_same_and_take_the_same_step(other, tensorflow
     assert_equal(part(other, f"{case}/weights"), part(tensorflow, f"{case}/weights"), atol=1e-5)
 
 
-def test_a_step_without_logits_is_the_step_over_them(each):
-    """The loss that projects, and Keras's own step with the same loss on logits."""
-    assert_equal(part(each, "target/weights"), part(each, "plain/weights"), atol=1e-5)
+@pytest.mark.parametrize(("case", "plain"), [("target", "plain"), ("added", "plain, added")])
+def test_a_step_without_logits_is_the_step_over_them(each, case, plain):
+    """The loss that projects, and Keras's own step with the same loss on logits; also with what a layer adds to it."""
+    assert_equal(part(each, f"{case}/weights"), part(each, f"{plain}/weights"), atol=1e-5)
     for call in ("evaluate", "fit"):
-        assert part(each, f"target/{call}") == pytest.approx(part(each, f"plain/{call}"), rel=1e-5)
+        assert part(each, f"{case}/{call}") == pytest.approx(part(each, f"{plain}/{call}"), rel=1e-5)
+    assert abs(each["added/fit/loss"] - each["target/fit/loss"] / 2) > 0.01
 
 
 def test_r_drop_without_dropout_is_the_usual_step(each):

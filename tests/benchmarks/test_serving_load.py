@@ -32,6 +32,7 @@ def assert_no_harm(figures: dict, growth: float) -> None:
     assert figures["memory_growth_percent"] < growth
 
 
+@pytest.mark.slow
 def test_some_seconds_of_load(tiny_saved_model, tmp_path):
     # The first seconds' buffers weigh more than in ten minutes.
     assert_no_harm(put_under_load(tiny_saved_model, tmp_path, minutes=0.1, warm_up=0.1, requests=40), growth=5)

@@ -45,6 +45,7 @@ def run(tmp_path_factory) -> SimpleNamespace:
     return SimpleNamespace(printed=done.stdout, figures=figures, arrays=arrays)
 
 
+@pytest.mark.slow
 def test_every_batch_holds_whole_pairs_within_the_limit(run):
     assert len(run.arrays) == 6
     for i in range(2):
@@ -57,6 +58,7 @@ def test_every_batch_holds_whole_pairs_within_the_limit(run):
             assert start[1:length].tolist() == said[: length - 1].tolist()
 
 
+@pytest.mark.slow
 def test_tokens_are_those_to_be_predicted(run):
     tokens = sum((run.arrays[f"labels_{i}"] != 0).sum() for i in range(2))
     positions = sum(run.arrays[f"labels_{i}"].size for i in range(2))
@@ -65,6 +67,7 @@ def test_tokens_are_those_to_be_predicted(run):
     assert [result["tokens"] for result in run.figures["results"]] == [tokens, tokens]
 
 
+@pytest.mark.slow
 def test_engines_begin_with_the_same_model_and_learn(run):
     ours, keras = run.figures["results"]
     assert ours["parameters"] == keras["parameters"] == run.figures["sizes"]["parameters"]
@@ -77,6 +80,7 @@ def test_engines_begin_with_the_same_model_and_learn(run):
     assert ours["rounds"][-1]["loss"] == pytest.approx(keras["rounds"][-1]["loss"], rel=5e-3)
 
 
+@pytest.mark.slow
 def test_the_table_has_the_rates_of_the_rounds(run):
     for result in run.figures["results"]:
         (line,) = re.findall(rf"^\| {result['engine']} \|.*$", run.printed, re.MULTILINE)

@@ -3,6 +3,7 @@
 Most tests run it in this process, which has TensorFlow already; those in which the process itself matters start one.
 """
 
+import gzip
 import io
 import shutil
 import sys
@@ -23,7 +24,7 @@ def command(monkeypatch, capsysbinary):
 
     def run_it(*arguments, stdin: bytes = b"") -> Outcome:
         monkeypatch.setattr(sys, "argv", ["tf-transformer", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
         with pytest.raises(SystemExit) as ended:
             cli.main()
         captured = capsysbinary.readouterr()
@@ -52,6 +53,11 @@ def mistakes(tiny_run_directory, tiny_saved_model, tmp_path_factory):
         (folder / f"{name}.yaml").write_text("\n".join(lines))
     shutil.copytree(tiny_run_directory.path, folder / "unfinished", ignore=shutil.ignore_patterns("*.keras"))
     shutil.copytree(tiny_run_directory.path, folder / "run")
+    (folder / "broken off" / "training_state").mkdir(parents=True)
+    shutil.copy(tiny_run_directory.recipe, folder / "broken off")
+    (folder / "alone.keras").touch()
+    (folder / "tabs.yaml").write_text("training:\n\tsteps: 3\n")
+    (folder / "cut.gz").write_bytes(gzip.compress(b"A man sees a house.")[:-4])
     shutil.copytree(tiny_saved_model, folder / "versions" / "3")
     # Files by which a folder is known as a CTranslate2 model: it is told before they are read.
     (folder / "ctranslate2").mkdir()

@@ -8,18 +8,22 @@ import io
 import json
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
-from tf_transformer.terminal import cores, some_home, speak_utf8
+from tf_transformer.terminal import quiet_tensorflow, some_home, speak_utf8
 
 
 def run(words: list[str]) -> dict:
+    from tests.eager import eagerly  # loads TensorFlow
     from tf_transformer import cli
 
     out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     sys.argv = ["tf-transformer", *words]
     status = 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    # What is exported has to be traced.
+    mode = contextlib.nullcontext() if words[0] == "export" else eagerly()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mode:
         try:
             cli.main()
         except SystemExit as ended:
@@ -34,13 +38,14 @@ def run(words: list[str]) -> dict:
 if __name__ == "__main__":
     speak_utf8()
     with some_home():
-        import tensorflow as tf
+        # With threads as commands that translate want them, which can't say so once TensorFlow has begun to work.
+        with quiet_tensorflow(streams=True):
+            import tensorflow as tf
 
-        # Commands that translate say so, which they can't once TensorFlow has begun to work.
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(cores())
         # As in the tests' own processes: these graphs are soon run.
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        # What TensorFlow says wherever tests/eager.py has a dataset mapped.
+        warnings.filterwarnings("ignore", "Even though the `tf.config.experimental_run_functions_eagerly`")
         commands = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         outcomes = Path(sys.argv[2])
         outcomes.write_text(json.dumps([run(words) for words in commands]), encoding="utf-8")

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import tf_transformer
 from tests.cli.command import COMMAND
 from tf_transformer.presets import PRESETS, count_parameters
 
@@ -17,7 +18,8 @@ def test_help_answers_without_tensorflow():
     process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=60)
     print(f"tf-transformer --help: {time.perf_counter() - began:.2f} s")
     assert process.returncode == 0
-    for name in ("train", "evaluate", "translate", "average", "export", "inspect", "presets", "demo"):
+    commands = "train sweep evaluate translate parse score-trees average export inspect presets demo"
+    for name in commands.split():
         assert f" {name} " in process.stdout
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines()}
     assert "tf_transformer" in imported
@@ -30,13 +32,17 @@ def test_help_answers_without_tensorflow():
         ("train", "recipe --set --run-dir --json"),
         (
             "evaluate",
-            "model --source --reference --lowercase --tokenize --beam-size --alpha --engine --batch-size --json",
+            "model --source --reference --trees --lowercase --tokenize --beam-size --alpha --grammar --no-grammar "
+            "--engine --batch-size --json",
         ),
         (
             "translate",
             "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
             "--replace-unknown --cut --engine --batch-size --json",
         ),
+        ("sweep", "sweep --run-dir --json"),
+        ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),
+        ("score-trees", "gold predicted --json"),
         ("export", "run dest --format --beam-size --alpha --float16 --quantization"),
         ("average", "run --last"),
         ("inspect", "model --logdir --html --png"),
@@ -50,6 +56,10 @@ def test_help_of_each_command(command, name, options, flag):
     assert (outcome.status, outcome.err) == (0, "")
     for option in ("usage:", name, *options.split()):
         assert option in outcome.out.decode().lower()
+
+
+def test_version(command):
+    assert command("--version") == (0, f"tf-transformer {tf_transformer.__version__}\n".encode(), "")
 
 
 def test_presets_as_json(command):
@@ -95,7 +105,8 @@ def test_presets_as_a_table(command):
         ["translate", ".", "--temperature", "hot"],
         ["translate", ".", "--top-k", "-1"],
         ["translate", ".", "--seed", str(2**31)],
-        ["evaluate", ".", "--source", "a"],
+        ["parse", ".", "--batch-size", "0"],
+        ["score-trees", "a"],
     ],
 )
 def test_a_mistyped_command_is_status_2(command, words):

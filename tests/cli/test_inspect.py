@@ -1,5 +1,7 @@
 """Looking into a model: for TensorBoard, as a page, as a picture."""
 
+import os
+
 import pytest
 
 from tests.cli.command import assert_mistake, contents
@@ -62,6 +64,7 @@ def test_a_sentence_that_is_too_long_is_cut_and_told(command, tiny_saved_model, 
         (["A dog.", "--html", "{}/new", "--png", "{}/new"], "{}/new: can't be page and picture"),
         (["A dog.", "--logdir", "{}/there.html"], "{}/there.html: a file; give a folder"),
         (["A \udcff dog.", "--html", "{}/new.html"], "sentence 1 is not UTF-8"),
+        (["{}/there.html", "--html", "{}/new.html"], "{}/there.html: a file; give sentences themselves, such as"),
         (["A dog.", "--html", "{}/none/page.html"], "{}/none: no such folder"),
         (["A dog.", "--png", "{}/none/picture.png"], "{}/none: no such folder"),
     ],
@@ -72,6 +75,15 @@ def test_mistakes_are_one_line_and_change_nothing(command, tiny_saved_model, tmp
     outcome = command("inspect", tiny_saved_model, *(each.replace("{}", str(tmp_path)) for each in arguments))
     assert_mistake(outcome, told.replace("{}", str(tmp_path)))
     assert contents(tmp_path) == before
+
+
+def test_a_folder_that_can_not_be_written_to_is_told_before_the_model_is_loaded(command, tmp_path, monkeypatch):
+    """Here by what the system says of it: root may write anywhere."""
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    for option, name in (("--html", "page.html"), ("--png", "picture.png"), ("--logdir", "logs")):
+        outcome = command("inspect", tmp_path / "no model", "A dog.", option, tmp_path / name)
+        assert_mistake(outcome, f"{tmp_path / name}", f"{tmp_path} is no folder to write to")
+    assert contents(tmp_path) == {}
 
 
 def test_what_is_no_model_is_told(command, tmp_path):

@@ -32,29 +32,61 @@ MISTAKES = {
     "translate: no checkpoint": (["translate", "{}/unfinished"], ["{}/unfinished/checkpoints", "no checkpoint"]),
     "translate: more than the beam holds": (
         ["translate", "{}/run", "--nbest", "5", "--beam-size", "2"],
-        ["num_hypotheses is 5", "at most beam_size, 2"],
+        ["--nbest is 5", "at most --beam-size, 2"],
     ),
     "translate: an impossible probability": (
         ["translate", "{}/versions/3", "--top-p", "2"],
-        ["top_p is 2.0", "at most 1"],
+        ["--top-p is 2.0", "at most 1"],
     ),
     "translate: lengths that exclude each other": (
         ["translate", "{}/run", "--min-length", "5", "--max-length", "3"],
-        ["max_length is 3", "at least min_length, 5"],
+        ["--max-length is 3", "at least --min-length, 5"],
     ),
     "translate: more than the positions": (
         ["translate", "{}/run", "--max-length", "1000"],
-        ["max_length is 1000", "40 positions"],
+        ["--max-length is 1000", "40 positions"],
     ),
     "translate: an unknown engine": (
         ["translate", "{}/run", "--engine", "marian"],
-        ["engine is marian", "tensorflow, ctranslate2"],
+        ["--engine is marian", "tensorflow, ctranslate2"],
     ),
     "translate: without its engine": (
         ["translate", "{}/ctranslate2"],
         ["{}/ctranslate2: a CTranslate2 model", "--engine ctranslate2"],
     ),
     "translate: an unreadable model": (["translate", LONG_NAME], [LONG_NAME, "File name too long"]),
+    "translate: a sentence for a file": (
+        ["translate", "{}/run", "A man rides a bike."],
+        ["A man rides a bike.: ", "echo 'A man rides a bike.' | tf-transformer translate MODEL"],
+    ),
+    "translate: the other way round": (
+        ["translate", "{}/pairs.en", "{}/run"],
+        ["{}/pairs.en: a file where the model comes"],
+    ),
+    "translate: half a gzip file": (
+        ["translate", "{}/versions/3", "{}/cut.gz"],
+        ["{}/cut.gz is no whole gzip file (", "line 0 was reached"],
+    ),
+    "translate: a beam where tokens are drawn": (
+        ["translate", "{}/run", "--temperature", "1", "--beam-size", "9"],
+        ["--beam-size is 9, but tokens are drawn"],
+    ),
+    "translate: ranking where one is drawn": (
+        ["translate", "{}/run", "--temperature", "1", "--alpha", "2"],
+        ["--alpha ranks", "--nbest"],
+    ),
+    "translate: draws where nothing is drawn": (
+        ["translate", "{}/run", "--top-k", "3"],
+        ["--top-k is 3, but no tokens are drawn"],
+    ),
+    "translate: a checkpoint that is not there": (
+        ["translate", "{}/run/checkpoints/step-7.keras"],
+        ["{}/run/checkpoints/step-7.keras: no such"],
+    ),
+    "translate: a checkpoint without its run": (
+        ["translate", "{}/alone.keras"],
+        ["{}/alone.keras: a model without"],
+    ),
     "evaluate: a file that is not there": (
         score("{}/run", "{}/none.en", "{}/pairs.de"),
         ["{}/none.en does not exist", "give the path"],
@@ -71,11 +103,11 @@ MISTAKES = {
     "evaluate: no checkpoint": (score("{}/unfinished", "{}/pairs.en", "{}/pairs.de"), ["no checkpoint yet"]),
     "evaluate: an unknown engine": (
         [*score("{}/run", "{}/pairs.en", "{}/pairs.de"), "--engine", "marian"],
-        ["engine is marian", "tensorflow, ctranslate2"],
+        ["--engine is marian", "tensorflow, ctranslate2"],
     ),
     "evaluate: an unknown tokenizer": (
         [*score("{}/versions/3", "{}/pairs.en", "{}/pairs.de"), "--tokenize", "13b"],
-        ["tokenize='13b'", "13a"],
+        ["--tokenize='13b'", "13a"],
     ),
     "average: no run": (["average", "{}"], ["{}: no run here", "give the folder that `train` made"]),
     "average: more than there are": (
@@ -84,6 +116,7 @@ MISTAKES = {
     ),
     "train: a recipe that is not there": (["train", "{}/none.yaml"], ["{}/none.yaml", "no such recipe"]),
     "train: a folder for a recipe": (["train", "{}"], ["{}: ", "Is a directory"]),
+    "train: tabs": (["train", "{}/tabs.yaml"], ["{}/tabs.yaml: line 2: ", "indent with blanks, not tabs"]),
     "train: a wrong type": (
         ["train", "{}/wrong_type.yaml"],
         ["{}/wrong_type.yaml: training.steps is many", "must be a whole number"],
@@ -101,7 +134,7 @@ MISTAKES = {
     "train: no corpus": (train_on("data.test=[pairs.en, none.de]"), ["{}/none.de does not exist"]),
     "train: unequal lengths": (train_on("data.train=[short.de, pairs.en]"), ["has 5 lines", "has 24"]),
     "train: unequal lengths in the test set": (train_on("data.test=[short.de, pairs.en]"), ["has 5 lines", "has 24"]),
-    "train: not UTF-8": (train_on("data.train=[pairs.en, latin.de]"), ["{}/latin.de, line 3", "invalid_utf8"]),
+    "train: not UTF-8": (train_on("data.train=[pairs.en, latin.de]"), ["{}/latin.de, line 3", "data.invalid_utf8"]),
     "train: an empty corpus": (train_on("data.train=[empty.txt, empty.txt]"), ["no sentence pairs in {}/empty.txt"]),
     "train: too large a vocabulary": (train_on("tokenizer.vocab_size=5000"), ["5000 is larger than", "or fewer"]),
     "train: too small a vocabulary": (train_on("tokenizer.vocab_size=100"), ["100 is too small", "or more"]),
@@ -109,7 +142,18 @@ MISTAKES = {
         train_on("data.max_length=2"),
         ["data.train: no pair is left", "24 too long", "raise data.max_length"],
     ),
-    "train: into another run": ([*train_on(), "--run-dir", "{}/run"], ["{}/run: holds another run", "--run-dir"]),
+    "train: again": (
+        [*train_on(), "--run-dir", "{}/run"],
+        ["{}/run: holds a training that has ended", "{}/run/scores.json", "training.steps", "--run-dir"],
+    ),
+    "train: a run for a recipe": (
+        ["train", "{}/run"],
+        ["{}/run: a run that has ended", "tf-transformer train {}/run/recipe.yaml --run-dir ANOTHER"],
+    ),
+    "train: a run that was broken off for a recipe": (
+        ["train", "{}/broken off"],
+        ["to go on with it: tf-transformer train '{}/broken off/recipe.yaml' --run-dir '{}/broken off'"],
+    ),
     "train: into a folder of files": ([*train_on(), "--run-dir", "{}"], ["{}: is not empty", "--run-dir"]),
     "train: under a file": ([*train_on(), "--run-dir", "{}/empty.txt/new"], ["{}/empty.txt is no folder to write to"]),
     "export: no run": (["export", "{}/none", "{}/out"], ["{}/none: no run here"]),

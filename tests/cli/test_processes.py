@@ -7,6 +7,8 @@ import subprocess
 import time
 from functools import partial
 
+import pytest
+
 from tests.cli.command import COMMAND, train_on
 from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, RECIPE, settings, write_pairs
@@ -32,7 +34,7 @@ def test_training_stopped_by_a_mistake_is_quiet_too(mistakes):
     words = [str(word).replace("{}", str(mistakes)) for word in train_on("tokenizer.vocab_size=5000")]
     process = subprocess.run([COMMAND, *words], capture_output=True, timeout=300)
     assert (process.returncode, process.stdout) == (2, b"")
-    assert process.stderr.startswith(b"tf-transformer: vocab_size 5000 is larger than")
+    assert process.stderr.startswith(b"tf-transformer: tokenizer.vocab_size 5000 is larger than")
     assert process.stderr.count(b"\n") == 1
 
 
@@ -45,6 +47,41 @@ def test_a_reader_who_goes_is_no_reason_to_complain(tiny_saved_model, tmp_path):
         process.stdout.close()
         assert process.wait(timeout=60) != 0  # long before the 20,000th line
         assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("closed", "told"), [("<&-", "standard input is closed"), (">&-", "standard output is closed"), ("2>&-", "")]
+)
+def test_a_stream_that_is_closed(mistakes, closed, told):
+    """No file that is opened takes its place: with standard error closed, the mistake goes nowhere else."""
+    script = f'exec "$0" translate "$1" $2 {closed}'
+    file = [] if told else [mistakes / "none.en"]
+    words = ["sh", "-c", script, COMMAND, mistakes / "versions" / "3", *file]
+    process = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr.startswith(f"tf-transformer: {told}" if told else "")
+    assert process.stderr.count("\n") == bool(told)
+
+
+def test_a_command_that_needs_no_standard_output(mistakes):
+    process = subprocess.run(["sh", "-c", 'exec "$0" presets >&-', COMMAND], capture_output=True, timeout=60)
+    assert process.returncode == 0
+    assert b"Traceback" not in process.stderr
+
+
+def test_ctrl_c_ends_a_translation_at_any_time(mistakes, tmp_path):
+    """While modules are imported, while the model is loaded and while it works."""
+    file = tmp_path / "sources.txt"
+    file.write_text("A man sees a house.\n" * 100_000)
+    words = [COMMAND, "translate", mistakes / "versions" / "3", file]
+    turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    for seconds in (0.6, 1.2, 2.4, 4.8):
+        with subprocess.Popen(words, **pipes, **turned_on) as process:
+            time.sleep(seconds)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+            assert (process.returncode, err) == (130, b"")
 
 
 def test_a_reader_who_never_came_is_no_reason_to_complain():
@@ -90,6 +127,7 @@ def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
     assert len(outcome.lines) == 2
 
 
+@pytest.mark.slow
 def test_what_xla_compiles_is_kept(tmp_path):
     """A second training finds all of it, and compiles nothing anew."""
     write_pairs(tmp_path)

@@ -62,8 +62,8 @@ def korean(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcomes(korean) -> dict[str, dict]:
-    """All commands, by a user whom the system does not know, who has no home and no network."""
+def outcomes(korean, tmp_path_factory) -> dict[str, dict]:
+    """All commands, by a user whom the system does not know, who has no home, no network, and another Keras."""
     data = korean / "말뭉치 하나"
     source = data / "영어 글.en"
     both = "[영어 글.en, pairs.de]"
@@ -71,6 +71,9 @@ def outcomes(korean) -> dict[str, dict]:
     small = {"training__steps": 2, "training__validate_every": 2, **sizes}
     chosen = settings(data, **{f"data__{split}": both for split in ("train", "validation", "test")}, **small)
     run, export = korean / "첫 실행", korean / "내보낸 것"
+    settings_of_keras = tmp_path_factory.mktemp("keras")
+    told = {"floatx": "float16", "epsilon": 1e-7, "backend": "torch", "image_data_format": "channels_first"}
+    (settings_of_keras / "keras.json").write_text(json.dumps(told))
     commands = {
         "train": [korean / "조리 법.yaml", "--run-dir", run, *(word for each in chosen for word in ("--set", each))],
         "translate": [run, source, "--beam-size", 1],
@@ -85,6 +88,8 @@ def outcomes(korean) -> dict[str, dict]:
         [word for words in within for word in words],
         HOME=None,
         XDG_CACHE_HOME=None,
+        KERAS_BACKEND="no such backend",
+        KERAS_HOME=str(settings_of_keras),
         **ASCII,
     )
     return dict(zip(commands, outcomes, strict=True))

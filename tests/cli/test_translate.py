@@ -1,12 +1,16 @@
 """Translating: a line in is a line out, and each option is what the model is asked for."""
 
+import gzip
+import io
 import json
 import random
+import re
 import sys
 from dataclasses import asdict
 
 import pytest
 import tensorflow as tf
+from rich.console import Console
 
 from tests.cli.command import assert_mistake
 from tests.eager import eagerly
@@ -31,9 +35,44 @@ def test_one_line_in_is_one_line_out_in_order(command, tiny_saved_model, tmp_pat
     assert command("translate", tiny_saved_model, stdin=file.read_bytes()).out == outcome.out
 
 
+def test_gzip_and_standard_input_by_its_name(command, tiny_saved_model, tmp_path):
+    plain = "".join(source + "\n" for source, _ in PAIRS).encode()
+    packed = tmp_path / "sources.gz"
+    packed.write_bytes(gzip.compress(plain))
+    for words, stdin in ([packed], b""), (["-"], plain), (["-"], packed.read_bytes()):
+        outcome = command("translate", tiny_saved_model, *words, stdin=stdin)
+        assert (outcome.status, outcome.err) == (0, "")
+        assert outcome.lines == [target for _, target in PAIRS]
+
+
+def test_progress_is_shown_in_a_terminal_alone(command, tiny_saved_model, tmp_path, monkeypatch):
+    """On standard error; the other tests, whose is none, see nothing there."""
+    file = tmp_path / "sources.txt"
+    file.write_text("".join(source + "\n" for source, _ in PAIRS))
+    screen = io.StringIO()
+    monkeypatch.setattr(terminal, "notes", Console(file=screen, force_terminal=True, width=100))
+    outcome = command("translate", tiny_saved_model, file, "--batch-size", 7)
+    assert (outcome.status, outcome.lines) == (0, [target for _, target in PAIRS])
+    assert "translated" in screen.getvalue()
+    assert "24/24" in re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", screen.getvalue())
+
+
+def test_a_single_checkpoint_translates(command, tiny_run_directory):
+    """The one of the middle of the training, which knows less surely."""
+    source, target = PAIRS[0]
+    words = ["--beam-size", 1, "--json"]
+    with eagerly():
+        best, middle = (
+            json.loads(command("translate", tiny_run_directory.checkpoints / name, *words, stdin=source.encode()).out)
+            for name in ("best.keras", "step-00000050.keras")
+        )
+    assert best["translation"] == target
+    assert middle["score"] < best["score"]
+
+
 def test_more_tokens_than_an_export_has_positions_for(command, tiny_saved_model):
     outcome = command("translate", tiny_saved_model, "--min-length", MAX_LENGTH + 1, stdin=b"A man.\n")
-    assert_mistake(outcome, f"min_length is {MAX_LENGTH + 1}", "more than the model has positions")
+    assert_mistake(outcome, f"--min-length is {MAX_LENGTH + 1}", "more than the model has positions")
 
 
 def test_what_ends_a_line_and_what_does_not(command, tiny_saved_model):
@@ -162,9 +201,10 @@ def test_without_options_it_is_not_asked_for_any(command, echo):
 )
 def test_nbest(command, echo, words, beam_size):
     """A line for each: the number of the text's line, the score, the translation."""
+    widened = "" if words else "--nbest 3 makes the beam 3 wide, in place of 2; --beam-size tells it otherwise\n"
     words = ["translate", echo, "--nbest", 3, *words]
     outcome = command(*words, stdin=b"A man.\n\nA dog.\n")
-    assert (outcome.status, outcome.err) == (0, "")
+    assert (outcome.status, outcome.err) == (0, widened)
     rows = [line.split("\t") for line in outcome.lines]
     scores = ["-0.2500", "-0.5000", "-0.7500"]
     assert [row[:2] for row in rows] == [*(["1", s] for s in scores), ["2", scores[0]], *(["3", s] for s in scores)]

@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.data.batching import make_batches, padding_share, shuffled
+from tf_transformer.data.batching import make_batches, padding_share, shuffled, with_known_length
 from tf_transformer.data.filters import PairCounts, count_pairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
@@ -251,9 +251,37 @@ def test_repeated_epochs_run_into_each_other_without_small_batches():
     assert epochs[0] != epochs[1]
 
 
-def test_nothing_kept_gives_no_batch_and_does_not_hang():
+def test_a_rare_length_waits_until_its_bucket_is_full():
+    """As the documentation has it: late, several times in one batch, and less than a batch waits."""
+    common, rare = [("ab", f"{n:02}") for n in range(40)], [("a" * 20, letter * 20) for letter in "xyz"]
+    batches = make_batches(common + rare, CHARACTERS, batch_tokens=210, max_length=21, repeat=True)
+    counts = collections.Counter()
+    for batch in batches.take(60).as_numpy_iterator():
+        new = collections.Counter(seen([batch]))
+        counts += new
+        if set(new) & set(rare):
+            assert sum(new.values()) == 10 and max(new.values()) == 4  # of ten rows one pair has four
+        passes = max(counts[pair] for pair in common)
+        assert all(passes - counts[pair] <= 1 for pair in common)
+        # All that the passes before this one gave is out, but for less than a batch of ten.
+        assert sum(passes - 1 - counts[pair] for pair in rare) < 10
+    assert counts[rare[0]] > 4
+
+
+def test_nothing_kept_is_told_and_does_not_hang():
     batches = make_batches([("", "x")] * 5, CHARACTERS, batch_tokens=10, max_length=10, repeat=True)
-    assert list(batches) == []
+    with pytest.raises(tf.errors.OpError, match="UserError: no pair is left: .*; raise max_length or max_ratio"):
+        list(batches)
+
+
+def test_only_what_ends_has_a_length():
+    options = {"batch_tokens": 16, "max_length": 4}
+    batches = make_batches(numbered(40), CHARACTERS, **options)
+    assert len(with_known_length(batches)) == len(list(batches))
+    for endless in (make_batches(numbered(40), CHARACTERS, **options, repeat=True), batches.repeat()):
+        with pytest.raises(UserError, match="^the batches are endless and can't be counted; make them without repeat"):
+            with_known_length(endless)
+    assert len(with_known_length(batches.repeat().take(3))) == 3
 
 
 class Pulled:
@@ -331,6 +359,35 @@ def test_counts_read_as_one_line():
         "28,000 of 31,003 pairs kept (9 source and 7 target tokens); "
         "3,003 dropped: 1 empty, 2 too long, 3,000 of unlike lengths"
     )
+
+
+def test_copies_and_repeats_are_counted_among_what_is_kept(monkeypatch):
+    monkeypatch.setattr("tf_transformer.data.filters.CHUNK", 4)  # so that a repeat is found in another chunk
+    pairs = [("a", "a"), ("a", "b"), ("a", "a"), ("", ""), ("b", "a"), ("x" * 99,) * 2, ("a", "b"), ("a", "b")]
+    counts = count_pairs(pairs, CHARACTERS, max_length=20)
+    assert (counts.kept, counts.copied, counts.repeated) == (6, 2, 3)
+    assert counts.doubts() == []  # half of it
+    counts = count_pairs([*pairs, ("a", "a"), ("b", "b")] * 3, CHARACTERS, max_length=20)
+    assert counts.doubts() == ["20 of 24 pairs repeat an earlier one"]
+    monkeypatch.setattr("tf_transformer.data.filters.REMEMBERED", 6)
+    assert count_pairs([*pairs, *pairs], CHARACTERS, max_length=20).repeated == 3
+
+
+def test_what_looks_like_a_mistake_is_told_with_its_numbers():
+    copies = [(str(n), str(n)) for n in range(1500)]
+    assert count_pairs(copies, CHARACTERS, max_length=20).doubts() == [
+        "1,500 of 1,500 pairs have the same text as source and target"
+    ]
+    few = [("a", "b"), ("b", "a")] * 800
+    assert count_pairs(few, CHARACTERS, max_length=20).doubts() == ["1,598 of 1,600 pairs repeat an earlier one"]
+    figures = {"empty": 0, "too_long": 0, "bad_ratio": 0, "source_tokens": 1, "target_tokens": 1}
+    counts = PairCounts(kept=3_000_000, repeated=600_000, **figures)
+    assert counts.doubts() == ["600,000 of the first 1,000,000 pairs repeat an earlier one"]
+
+
+def test_multi30k_raises_no_doubts(shared_data):
+    source = TextFiles(shared_data / "multi30k" / "train.en", shared_data / "multi30k" / "train.de")
+    assert count_pairs(source, CHARACTERS, max_length=500).doubts() == []
 
 
 def test_padding_share_by_hand():

@@ -352,6 +352,7 @@ def test_a_packed_file_that_rots_in_mid_training(tmp_path):
     assert message.startswith(f"{packed} is no whole gzip file (")
 
 
+@pytest.mark.slow
 def test_a_record_that_rots_in_mid_training(dataset, prepared, tmp_path):
     from tf_transformer import load_recipe
 

@@ -83,8 +83,56 @@ class TableModel:
         }
 
 
+class Beams:
+    """Hypotheses that come and go: each step's go on from any of the step before, in any order, and from some twice.
+
+    Keeps what each of them is: its own tokens so far, and which of the cache's entries they left.
+    """
+
+    def __init__(self, batch, beams, seed):
+        self.random = np.random.default_rng(seed)
+        self.tokens = np.full((batch, beams, 1), 2)
+        self.entries = np.arange(beams)[None, :, None].repeat(batch, axis=0)
+
+    @property
+    def history(self):
+        batch, beams, length = self.entries.shape
+        return (self.entries[..., None] == np.arange(beams)).reshape(batch, beams, length * beams)
+
+    def go_on(self):
+        batch, beams, _ = self.tokens.shape
+        parents = self.random.integers(0, beams, (batch, beams, 1))
+        new = self.random.integers(1, 23, (batch, beams, 1))
+        self.tokens = np.concatenate([np.take_along_axis(self.tokens, parents, axis=1), new], axis=2)
+        own = np.arange(beams)[None, :, None].repeat(batch, axis=0)
+        self.entries = np.concatenate([np.take_along_axis(self.entries, parents, axis=1), own], axis=2)
+
+
+def check_hypotheses_when_settled(model, stepper, source, steps, beams):
+    """Each step equals the whole of each hypothesis's own tokens, with the cache settled again and again.
+
+    Only the entries are kept that something descends from, as many as the neediest row has.
+    """
+    cache, hypotheses = stepper.start_cache(source, beams), Beams(len(source), beams, seed=1)
+    rows = np.arange(len(source), dtype="int32")
+    kept = np.zeros((len(source), 0), int)  # which of all entries ever made the cache still has
+    for position in range(steps):
+        new = np.arange(position * beams, (position + 1) * beams)[None].repeat(len(source), axis=0)
+        kept = np.concatenate([kept, new], axis=1)
+        history = np.take_along_axis(hypotheses.history, kept[:, None], axis=2)
+        logits, cache = stepper.step(hypotheses.tokens[:, :, -1].reshape(-1), position, cache, history)
+        whole = model((source.repeat(beams, axis=0), hypotheses.tokens.reshape(-1, position + 1)))[:, -1]
+        np.testing.assert_allclose(logits, whole, rtol=0, atol=1e-5)
+        if position % 3 == 2:
+            needed = history.any(axis=1)
+            entries = np.argsort(~needed, axis=1, kind="stable")[:, : needed.sum(axis=1).max()].astype("int32")
+            cache, kept = stepper.settle(cache, rows, entries), np.take_along_axis(kept, entries, axis=1)
+        hypotheses.go_on()
+    assert kept.shape[1] < steps * beams
+
+
 def whole_passes(model):
-    """What a Transformer makes of one sentence and its translation so far, with no padding, no cache and no batch."""
+    """What a model makes of one sentence and its translation so far, with no padding, no cache and no batch."""
     ids = tf.TensorSpec((None,), tf.int32)
     logits = tf.function(lambda source, target: model((source[None], target[None]))[0, -1], input_signature=(ids, ids))
     return lambda source, tokens: log_softmax(logits(source, [START, *tokens])).tolist()

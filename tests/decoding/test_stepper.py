@@ -79,36 +79,11 @@ def test_steps_equal_the_whole_and_the_reference(any_model):
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
 
 
-class Beams:
-    """Hypotheses that come and go: each step's go on from any of the step before, in any order, and from some twice.
-
-    Keeps what each of them is: its own tokens so far, and which of the cache's entries they left.
-    """
-
-    def __init__(self, batch, beams, seed):
-        self.random = np.random.default_rng(seed)
-        self.tokens = np.full((batch, beams, 1), 2)
-        self.entries = np.arange(beams)[None, :, None].repeat(batch, axis=0)
-
-    @property
-    def history(self):
-        batch, beams, length = self.entries.shape
-        return (self.entries[..., None] == np.arange(beams)).reshape(batch, beams, length * beams)
-
-    def go_on(self):
-        batch, beams, _ = self.tokens.shape
-        parents = self.random.integers(0, beams, (batch, beams, 1))
-        new = self.random.integers(1, 23, (batch, beams, 1))
-        self.tokens = np.concatenate([np.take_along_axis(self.tokens, parents, axis=1), new], axis=2)
-        own = np.arange(beams)[None, :, None].repeat(batch, axis=0)
-        self.entries = np.concatenate([np.take_along_axis(self.entries, parents, axis=1), own], axis=2)
-
-
 def test_each_hypothesis_s_steps_equal_the_whole_of_its_own_tokens(any_model):
     steps, beams = 7, 3
     stepper = Stepper(any_model)
     cache = stepper.start_cache(SOURCE, beams)
-    hypotheses = Beams(len(SOURCE), beams, seed=0)
+    hypotheses = by_hand.Beams(len(SOURCE), beams, seed=0)
     got, targets = [], []
     for position in range(steps):
         ids = hypotheses.tokens[:, :, -1].reshape(-1)
@@ -152,25 +127,7 @@ def test_what_a_cache_holds(model):
 
 
 def test_hypotheses_go_on_as_themselves_when_the_cache_is_settled(model):
-    """Again and again, with only the entries kept that something descends from, as many as the neediest row has."""
-    steps, beams = 9, 3
-    stepper = Stepper(model)
-    cache, hypotheses = stepper.start_cache(SOURCE, beams), Beams(len(SOURCE), beams, seed=1)
-    rows = np.arange(len(SOURCE), dtype="int32")
-    kept = np.zeros((len(SOURCE), 0), int)  # which of all entries ever made the cache still has
-    for position in range(steps):
-        new = np.arange(position * beams, (position + 1) * beams)[None].repeat(len(SOURCE), axis=0)
-        kept = np.concatenate([kept, new], axis=1)
-        history = np.take_along_axis(hypotheses.history, kept[:, None], axis=2)
-        logits, cache = stepper.step(hypotheses.tokens[:, :, -1].reshape(-1), position, cache, history)
-        whole = model((SOURCE.repeat(beams, axis=0), hypotheses.tokens.reshape(-1, position + 1)))[:, -1]
-        np.testing.assert_allclose(logits, whole, rtol=0, atol=1e-5)
-        if position % 3 == 2:
-            needed = history.any(axis=1)
-            entries = np.argsort(~needed, axis=1, kind="stable")[:, : needed.sum(axis=1).max()].astype("int32")
-            cache, kept = stepper.settle(cache, rows, entries), np.take_along_axis(kept, entries, axis=1)
-        hypotheses.go_on()
-    assert kept.shape[1] < steps * beams
+    by_hand.check_hypotheses_when_settled(model, Stepper(model), SOURCE, steps=9, beams=3)
 
 
 SHAPES = {
@@ -207,7 +164,7 @@ def test_steps_in_a_compiled_loop_equal_the_whole(model, shapes):
         *_, logits = tf.while_loop(lambda position, *_: position < count, one_step, first)
         return logits.stack()
 
-    hypotheses, ids, histories = Beams(3, 4, seed=0), [], np.zeros((6, 3, 4, 24), bool)
+    hypotheses, ids, histories = by_hand.Beams(3, 4, seed=0), [], np.zeros((6, 3, 4, 24), bool)
     expected = []
     for position in range(6):
         ids.append(hypotheses.tokens[:, :, -1])

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from tf_transformer import Transformer, UserError, load_model
+from tests.experiment.test_experiment import recipe
+from tf_transformer import Transformer, UserError, experiment, load_model
+from tf_transformer.experiment import fitting, runner
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.run_directory import RunDirectory
 
@@ -61,3 +63,15 @@ def test_none_can_not_be_averaged(run, last):
     with pytest.raises(UserError, match="give at least 1"):
         average_checkpoints(run, last=last)
     assert not run.average.exists()
+
+
+@pytest.mark.slow
+def test_an_average_made_in_mid_training_is_not_its_result(eager, tmp_path, monkeypatch):
+    def fit_and_average(model, recipe, run, *arguments):
+        seconds = fitting.fit(model, recipe, run, *arguments)
+        average_checkpoints(run, 2)
+        return seconds
+
+    monkeypatch.setattr(runner, "fit", fit_and_average)
+    trained = experiment.train(recipe(distribution="single"), tmp_path / "run")
+    assert trained.best_checkpoint() == trained.best

@@ -27,14 +27,16 @@ from tf_transformer import (
     load_model,
     load_recipe,
     make_batches,
+    train_tokenizers,
 )
-from tf_transformer.experiment import fitting, runner
-from tf_transformer.experiment.averaging import average_checkpoints
+from tf_transformer.experiment import fitting
+from tf_transformer.experiment.corpus import tell_batches
 from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.tensorboard.events import Index
+from tf_transformer.tensorboard.hparams import settings
 from tf_transformer.terminal import show_scores
-from tf_transformer.training import EpochEnds
+from tf_transformer.training import EpochEnds, make_optimizer
 from tf_transformer.training.callbacks import steps_taken
 from tf_transformer.translation import load_translate, translate_texts
 
@@ -111,10 +113,24 @@ def test_it_says_what_it_does(run, console):
     assert [line.split()[:2] for line in said.splitlines() if line.startswith("step")] == [["step", "4"], ["step", "6"]]
 
 
+def test_a_corpus_that_looks_like_a_mistake_is_warned_of():
+    told = Console(file=io.StringIO(), width=200)
+    same, pairs = (
+        [("the dog sleeps", "the dog sleeps")],
+        [("the dog sleeps", "der Hund schläft"), ("a dog", "ein Hund")],
+    )
+    tokenizers = train_tokenizers(pairs, vocab_size=280)
+    tell_batches(recipe(), tokenizers, same * 9, pairs, 1, told)
+    assert [line for line in told.file.getvalue().splitlines() if "warning" in line] == [
+        "train: warning: 9 of 9 pairs have the same text as source and target; check what data.train names",
+        "train: warning: 8 of 9 pairs repeat an earlier one; check what data.train names",
+    ]
+
+
 def test_checkpoints_are_those_of_the_validations(run):
     names = {path.name for path in run.checkpoints.iterdir()}
     assert names == {"best.keras", "step-00000004.keras", "step-00000006.keras"}
-    perplexities = [value for _, value in figures(run.logs / "validation")["epoch_perplexity"]]
+    perplexities = [value for _, value in figures(run.logs / "validation")["quality/perplexity"]]
     best = ("step-00000004.keras", "step-00000006.keras")[int(np.argmin(perplexities))]
     assert (run.checkpoints / "best.keras").read_bytes() == (run.checkpoints / best).read_bytes()
     for step in (4, 6):
@@ -127,58 +143,94 @@ def test_two_devices_train_with_dropout(run, console):
     model = load_model(run.path)
     assert model.dropout_rate == 0.1
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
-    losses = [value for _, value in figures(run.logs / "train")["epoch_loss"]]
+    losses = [value for _, value in figures(run.logs / "train")["quality/loss"]]
     assert losses[0] > losses[1] > 0
 
 
 def test_early_stopping_ends_a_training_that_does_not_improve(eager, tmp_path):
     """With a rate of nothing each validation is like the first, the best one."""
-    still = recipe(validate_every=1, early_stopping=2, learning_rate_scale=1e-30, keep_checkpoints=9)
+    training = {"learning_rate_scale": 1e-30, "distribution": "single", "sample_translations": 0}
+    # A few batches, since each step is followed by a validation.
+    large = {"batch_tokens": 8192}
+    still = recipe(data=large, validate_every=1, early_stopping=2, keep_checkpoints=9, **training)
     stopped = experiment.train(still, tmp_path / "run")
     assert [path.stem for path in stopped.step_checkpoints()] == [f"step-{step:08d}" for step in (1, 2, 3)]
     assert stopped.scores.is_file() and not stopped.training_state.exists()
 
 
-def test_tensorboard_has_the_figures(run):
-    train = figures(run.logs / "train")
-    names = ("loss", "perplexity", "accuracy", "tokens", "learning_rate", "tokens_per_second", "gradient_norm")
-    assert {f"epoch_{name}" for name in names} <= train.keys()
-    figures_of_train = {name: values for name, values in train.items() if name.startswith("epoch_")}
-    for values in figures_of_train.values():
-        assert len(values) == 2 and all(math.isfinite(value) for _, value in values)
-    assert all(value > 0 for _, value in train["epoch_gradient_norm"])
+def test_tensorboard_has_the_figures_under_the_number_of_updates(run):
+    """In groups, of which those that tell how good the model is come first."""
+    tags = {part: figures(run.logs / part) for part in ("train", "validation")}
+    scalars = {tag: values for tag, values in tags["train"].items() if not tag.startswith("weights/")}
+    quality = [f"quality/{name}" for name in ("accuracy", "loss", "perplexity")]
+    speed = [f"speed/{name}" for name in ("data_wait", "padding", "tokens_per_second")]
+    training = [f"training/{name}" for name in ("gradient_norm", "learning_rate", "tokens")]
+    assert sorted(scalars) == [*quality, *speed, *training]
+    first_page = []
+    for part in tags:
+        events = EventAccumulator(str(run.logs / part)).Reload()
+        plugins = {tag: events.SummaryMetadata(tag).plugin_data.plugin_name for tag in tags[part]}
+        first_page += [tag for tag, plugin in plugins.items() if plugin in ("scalars", "images", "histograms")]
+    assert min(first_page) == "quality/BLEU" and max(first_page).startswith("weights/")
+    validation = {tag: values for tag, values in tags["validation"].items() if tag.startswith("quality/")}
+    assert sorted(validation) == ["quality/BLEU", *quality]
+    for values in (*scalars.values(), *validation.values()):
+        assert [step for step, _ in values] == [4, 6] and all(math.isfinite(value) for _, value in values)
+    assert all(value > 0 for _, value in scalars["training/gradient_norm"])
     # Of the first 4 batches and the next 2, counted anew.
     options = {"batch_tokens": 512, "max_length": 64, "row_multiple": 2, "shuffle_buffer": 100_000, "seed": 1}
     pairs = DemoSource("validation")
     batches = list(make_batches(pairs, run.load_tokenizers(), **options, repeat=True).take(6).as_numpy_iterator())
-    for (_, padding), few in zip(train["epoch_padding"], (batches[:4], batches[4:]), strict=True):
+    for (_, padding), few in zip(scalars["speed/padding"], (batches[:4], batches[4:]), strict=True):
         both = np.concatenate([np.concatenate([source.ravel(), labels.ravel()]) for (source, _), labels in few])
         assert padding == pytest.approx((both == 0).mean(), abs=1e-6)
     rate = TransformerSchedule(16, 5)
-    rates = [value for _, value in train["epoch_learning_rate"]]
+    rates = [value for _, value in scalars["training/learning_rate"]]
     assert rates == pytest.approx([float(rate(4)), float(rate(6))], rel=1e-5)
-    assert all(value > 0 for _, value in train["epoch_tokens_per_second"])
-    validation = figures(run.logs / "validation")
-    assert {f"epoch_{name}" for name in ("loss", "perplexity", "accuracy", "bleu")} <= validation.keys()
+    assert all(value > 0 for _, value in scalars["speed/tokens_per_second"])
+
+
+def test_a_training_is_two_runs_of_tensorboard(run):
+    """With one file each: what is added to a file after the next has begun, TensorBoard does not show."""
+    found = sorted(path.parent.relative_to(run.logs).as_posix() for path in run.logs.rglob("*tfevents*"))
+    assert found == ["train", "validation"]
 
 
 def test_tensorboard_has_the_recipe_as_hparams(run):
-    """As TensorBoard's own plugin reads them."""
-    events = EventAccumulator(str(run.logs)).Reload()
-    content = {
-        tag: plugin_data_pb2.HParamsPluginData.FromString(events.SummaryMetadata(tag).plugin_data.content)
-        for tag in events.PluginTagToContent("hparams")
-    }
-    session = content["_hparams_/session_start_info"].session_start_info.hparams
-    assert session["training.warmup_steps"].number_value == 5
+    """As TensorBoard's own plugin reads them: under the run's name, beside its figures."""
+    events = EventAccumulator(str(run.logs / "validation")).Reload()
+    (tag,) = events.PluginTagToContent("hparams")
+    start = plugin_data_pb2.HParamsPluginData.FromString(events.SummaryMetadata(tag).plugin_data.content)
+    assert start.session_start_info.group_name == "tiny"
+    session = start.session_start_info.hparams
+    assert session["d_model"].number_value == 16 and session["batch_tokens"].number_value == 512
     assert session["training.schedule"].string_value == "transformer"
-    assert session["tensorboard.graph"].bool_value is True
-    assert session["model.preset"].string_value == "null"
-    listed = content["_hparams_/experiment"].experiment
-    assert {each.name for each in listed.hparam_infos} == set(session) == set(recipe().flat())
-    # The figures beside them are there.
-    for metric in listed.metric_infos:
-        assert metric.name.tag in figures(run.logs / metric.name.group)
+    assert session["model.norm_first"].bool_value is False
+    assert session["tokenizer.vocab_size"].number_value == 500
+    # The names that TensorBoard opens on where nothing differs.
+    assert sorted(session)[:5] == ["batch_tokens", "d_model", "dropout_rate", "layers", "learning_rate"]
+    # Nothing that is null, and nothing of where the text lies or what is shown of the training.
+    flat = recipe(**EVERYTHING).flat()
+    assert all(flat.get(name, "another name") is not None for name in session)
+    assert not [name for name in session if name.startswith(("data.", "tensorboard.", "evaluation.", "name"))]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "changes"),
+    [
+        ("transformer", {"learning_rate_scale": 0.5}),
+        ("inverse_sqrt", {"learning_rate": 0.003}),
+        ("cosine", {"learning_rate": 0.002}),
+    ],
+)
+def test_the_learning_rate_among_the_hparams_is_the_highest(schedule, changes):
+    wanted = recipe(schedule=schedule, warmup_steps=3, **changes)
+    optimizer = make_optimizer(wanted.training, wanted.model.d_model)
+    rates = []
+    for step in range(STEPS):
+        optimizer.iterations.assign(step)
+        rates.append(float(optimizer.learning_rate))
+    assert settings(wanted)["learning_rate"] == pytest.approx(max(rates), rel=1e-6)
 
 
 def test_tensorboard_has_attention_and_pictures_of_it(run):
@@ -186,22 +238,23 @@ def test_tensorboard_has_attention_and_pictures_of_it(run):
     index.refresh()
     sources = [source for source, _ in list(DemoSource("validation"))[:2]]
     tags = [f"{number} {source}" for number, source in enumerate(sources, start=1)]
-    assert {tag: list(steps) for tag, steps in index.places["attention"].items()} == {tag: [4, 6] for tag in tags}
-    header = index.header("attention", tags[0], 6)
+    assert {tag: list(steps) for tag, steps in index.places["validation"].items()} == {tag: [4, 6] for tag in tags}
+    header = index.header("validation", tags[0], 6)
     assert header.sizes == {"encoder": [1, 2], "decoder": [1, 2], "cross": [1, 2]}
     assert header.reference == next(iter(DemoSource("validation")))[1]
-    pictures = figures(run.logs / "attention")
+    pictures = figures(run.logs / "validation")
     for tag in tags:
-        for _, picture in pictures[f"attention: {tag}"]:
+        for _, picture in pictures[f"translations/attention: {tag}"]:
             assert picture[2].startswith(b"\x89PNG")
 
 
 def test_tensorboard_has_graph_and_histograms_when_asked(run):
-    graph = EventAccumulator(str(run.logs / "graph")).Reload().Graph()
+    graph = EventAccumulator(str(run.logs / "train")).Reload().Graph()
     assert any("cross_attention" in node.name for node in graph.node)
     weights = [variable.path for variable in load_model(run.path).trainable_variables]
-    histograms = {tag.removesuffix("/histogram") for tag in figures(run.logs / "train") if tag.endswith("/histogram")}
-    assert histograms >= set(weights)
+    histograms = {tag: values for tag, values in figures(run.logs / "train").items() if tag.startswith("weights/")}
+    assert histograms.keys() == {f"weights/{path}" for path in weights}
+    assert all([step for step, _ in values] == [4, 6] for values in histograms.values())
 
 
 def test_the_profiler_watches_when_asked(run):
@@ -210,18 +263,19 @@ def test_the_profiler_watches_when_asked(run):
 
 
 def test_the_projector_has_every_token_and_its_name(run):
-    config = text_format.Parse((run.logs / "projector_config.pbtxt").read_text(), ProjectorConfig())
+    folder = run.logs / "train"
+    config = text_format.Parse((folder / "projector_config.pbtxt").read_text(), ProjectorConfig())
     (embedding,) = config.embeddings  # one matrix for both sides
-    names = (run.logs / embedding.metadata_path).read_text(encoding="utf-8").split("\n")[:-1]
+    names = (folder / embedding.metadata_path).read_text(encoding="utf-8").split("\n")[:-1]
     assert len(names) == 500 == embedding.tensor_shape[0]
     assert names[:4] == ["<pad>", "<unk>", "<s>", "</s>"]
-    table = np.frombuffer((run.logs / embedding.tensor_path).read_bytes(), "<f4").reshape(embedding.tensor_shape)
+    table = np.frombuffer((folder / embedding.tensor_path).read_bytes(), "<f4").reshape(embedding.tensor_shape)
     newest = keras.saving.load_model(run.step_checkpoints()[-1])
     np.testing.assert_array_equal(table, newest.encoder.embedding.embeddings)
 
 
 def test_tensorboard_has_sample_translations(run):
-    texts = figures(run.logs / "translations")["translations"]
+    texts = figures(run.logs / "validation")["translations"]
     assert [step for step, _ in texts] == [4, 6]
     samples = list(DemoSource("validation"))[:2]
     for _, text in texts:
@@ -229,12 +283,6 @@ def test_tensorboard_has_sample_translations(run):
         assert [
             row.startswith(f"| {source} | {target} | ") for row, (source, target) in zip(rows, samples, strict=True)
         ]
-
-
-def test_figures_lie_in_one_file_a_folder(run):
-    """TensorBoard reads a folder's files in turn: what is added to one after the next has begun, it does not show."""
-    for folder in ("train", "validation"):
-        assert len(list((run.logs / folder).glob("events.*"))) == 1
 
 
 # -- its scores ----
@@ -324,20 +372,11 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_average_made_in_mid_training_is_not_its_result(eager, tmp_path, monkeypatch):
-    def fit_and_average(model, recipe, run, *arguments):
-        seconds = fitting.fit(model, recipe, run, *arguments)
-        average_checkpoints(run, 2)
-        return seconds
-
-    monkeypatch.setattr(runner, "fit", fit_and_average)
-    trained = experiment.train(recipe(distribution="single"), tmp_path / "run")
-    assert trained.best_checkpoint() == trained.best
-
-
 def test_another_run_is_not_written_over(run):
     before = contents(run.path)
-    with pytest.raises(UserError, match=r"tiny: holds another run, which is left as it is; .*--run-dir") as error:
+    with pytest.raises(
+        UserError, match=r"tiny: holds a training that has ended, its scores are in .*; .*--run-dir"
+    ) as error:
         experiment.train(recipe(seed=2), run.path)
     assert "\n" not in str(error.value)
     assert contents(run.path) == before

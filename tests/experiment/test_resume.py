@@ -1,6 +1,7 @@
 """A training that is killed or stopped, and started again, ends as one that is not: the same bits in weights and log.
 
-Twenty kills of one training are in `tests/experiment/test_kills.py`, which is slow.
+Here processes train, of which some are killed: most of this is slow, and so are the twenty kills of one training in
+`tests/experiment/test_kills.py`. What one process can tell of it is in `tests/experiment/test_resuming.py`.
 """
 
 import math
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.cli.command import COMMAND, contents
-from tests.experiment.test_experiment import figures
+from tests.experiment.test_experiment import ctrl_c_after, figures
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer import experiment, load_recipe
 from tf_transformer.errors import UserError
@@ -135,32 +136,41 @@ def assert_same(run: RunDirectory, other: RunDirectory) -> None:
         assert all(np.array_equal(*values) for values in zip(ours, theirs, strict=True)), name
     for part in "train", "validation":
         ours, theirs = (figures(each.logs / part) for each in (run, other))
-        for tag in ("epoch_loss", "epoch_perplexity"):
-            # A validation whose state was not saved is made and logged again, alike.
-            assert dict(ours[tag]) == dict(theirs[tag])
+        for tag in ("quality/loss", "quality/perplexity"):
+            assert ours[tag] == theirs[tag]  # each step once
 
 
 def train(folder: Path, run: RunDirectory, resume="auto", **changes):
     return experiment.train(load_recipe(RECIPE, overrides(folder, **changes)), run.path, resume=resume)
 
 
-def test_a_training_that_was_broken_off_is_left_alone_by_others(folder, killed):
-    before = contents(killed.path)
+@pytest.fixture(scope="module")
+def stopped(folder, eager):
+    """A run that Ctrl-C ended in this process."""
+    run = RunDirectory(folder / "stopped")
+    with ctrl_c_after(2):
+        train(folder, run)
+    return run
+
+
+def test_a_training_that_was_broken_off_is_left_alone_by_others(folder, stopped):
+    before = contents(stopped.path)
     with pytest.raises(UserError, match="holds another run"):
-        train(folder, killed, "never")
+        train(folder, stopped, "never")
     with pytest.raises(UserError, match=r"differs in seed, model\.dff"):
-        train(folder, killed, model__dff=32, seed=3)
-    assert contents(killed.path) == before
+        train(folder, stopped, model__dff=32, seed=3)
+    assert contents(stopped.path) == before
 
 
-def test_a_second_process_is_refused_while_one_trains(folder, killed):
-    """The processes that were killed have left no lock behind: this one takes it."""
-    with killed.locked(), pytest.raises(UserError, match=r"another process is training here \(process \d+ on "):
-        train(folder, killed)
-    with killed.locked():
+def test_a_second_process_is_refused_while_one_trains(folder, stopped):
+    """The training that ended has left no lock behind: this one takes it."""
+    with stopped.locked(), pytest.raises(UserError, match=r"another process is training here \(process \d+ on "):
+        train(folder, stopped)
+    with stopped.locked():
         pass
 
 
+@pytest.mark.slow
 def test_killed_stopped_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(folder, whole, killed):
     process = start(folder, killed)
     reached = newest(killed)
@@ -181,10 +191,11 @@ def test_killed_stopped_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(
     assert f"going on from step {int(before.split('-')[1])}" in told
     assert_same(killed, whole)
     assert not killed.is_unfinished()
-    with pytest.raises(UserError, match="holds another run"):
+    with pytest.raises(UserError, match="holds a training that has ended"):
         train(folder, killed)
 
 
+@pytest.mark.slow
 def test_a_difference_of_one_bit_would_be_noticed(whole, killed, tmp_path):
     """After the test above, both runs are the same."""
     other = RunDirectory(tmp_path / "other")
@@ -197,9 +208,10 @@ def test_a_difference_of_one_bit_would_be_noticed(whole, killed, tmp_path):
         assert_same(other, whole)
 
 
+@pytest.mark.slow
 def test_figures_are_finite(whole):
     """What the others compare is no row of NaN."""
-    losses = figures(whole.logs / "train")["epoch_loss"]
+    losses = figures(whole.logs / "train")["quality/loss"]
     assert len(losses) == 6 and all(math.isfinite(value) for _, value in losses)
 
 

@@ -45,6 +45,7 @@ def with_training(recipe, **changes):
     return recipe.model_copy(update={"training": recipe.training.model_copy(update=changes)})
 
 
+@pytest.mark.slow
 def test_another_run_begins_from_it_and_leaves_it_alone(stopped, tmp_path):
     loaded, run = stopped
     assert sorted(path.name for path in run.training_state.glob("step-*")) == ["step-00000003", "step-00000005"]
@@ -84,7 +85,7 @@ def test_another_corpus_is_told(stopped):
 
 def tokens(loaded, run, devices, begin, end):
     """How many target tokens the batches of some steps have."""
-    pairs = open_source(loaded.data, "train"), open_source(loaded.data, "validation")
+    pairs = open_source(loaded, "train"), open_source(loaded, "validation")
     batches, _ = recipe_batches(loaded, run.load_tokenizers(), *pairs, devices)
     return sum(np.count_nonzero(labels) for _, labels in batches.skip(begin).take(end - begin).as_numpy_iterator())
 
@@ -100,7 +101,7 @@ def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tm
     save_recipe(loaded, run.recipe)
     assert contents(run.path) == before
     other = experiment.train(more, tmp_path / "other", resume=run.path)
-    ((_, counted),) = figures(other.logs / "train")["epoch_tokens"]
+    ((_, counted),) = figures(other.logs / "train")["training/tokens"]
     assert counted == tokens(loaded, run, devices=1, begin=3, end=5) + tokens(loaded, run, devices=2, begin=5, end=6)
 
 
@@ -123,35 +124,39 @@ def test_an_average_from_before_is_not_the_model_of_the_training_that_goes_on(st
 def test_the_same_command_goes_on_with_a_run_that_began_from_another(stopped, tmp_path):
     """Even where the other run's states are gone; with another path the folder is another run's."""
     loaded, run = stopped
+    before = contents(run.path)
     longer = with_training(loaded, steps=9)
     whole = experiment.train(longer, tmp_path / "whole", resume=run.path)
     with ctrl_c_after(7):
         experiment.train(longer, tmp_path / "other", resume=run.path)
     with pytest.raises(UserError, match="holds another run"):
         experiment.train(longer, tmp_path / "other", resume=next(run.training_state.glob("step-*")))
+    assert contents(run.path) == before
     shutil.rmtree(run.training_state)
     other = experiment.train(longer, tmp_path / "other", resume=run.path)
     ours, theirs = (load_model(each.checkpoints / "step-00000009.keras").get_weights() for each in (other, whole))
     assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))
 
 
-def test_what_ended_another_run_does_not_end_the_one_that_begins_from_it(eager, tmp_path):
+@pytest.mark.parametrize(
+    "ending",
+    [pytest.param({"steps": 4}, marks=pytest.mark.slow), {"steps": 8, "early_stopping": 1}],
+    ids=["steps", "stopping"],
+)
+def test_what_ended_another_run_does_not_end_the_one_that_begins_from_it(eager, tmp_path, ending):
     """It died after its last step, or once early stopping had ended it, and before its scores were there."""
-    for name, ending in ("steps", {"steps": 4}), ("stopping", {"steps": 8, "early_stopping": 1}):
-        folder = tmp_path / name
-        folder.mkdir()
-        settings = {"validate_every": 2, "warmup_steps": 100_000, "save_every_seconds": 60, **ending}
-        loaded = on(folder, PAIRS, 64, max_length=32, **settings)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tf_transformer.experiment.runner.evaluate", lambda *arguments, **options: 1 / 0)
-            if name == "stopping":  # no validation is better than the first
-                patch.setattr(keras.callbacks.EarlyStopping, "_is_improvement", lambda *arguments: False)
-            with pytest.raises(ZeroDivisionError):
-                experiment.train(loaded, folder / "run")
-        longer = with_training(loaded, steps=10, early_stopping=3)
-        assert find_state(folder / "run", longer).name == "step-00000004"
-        other = experiment.train(longer, folder / "other", resume=folder / "run")
-        assert other.step_checkpoints()[-1].stem == "step-00000010"
+    settings = {"validate_every": 2, "warmup_steps": 100_000, "save_every_seconds": 60, **ending}
+    loaded = on(tmp_path, PAIRS, 64, max_length=32, **settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tf_transformer.experiment.runner.evaluate", lambda *arguments, **options: 1 / 0)
+        if "early_stopping" in ending:  # no validation is better than the first
+            patch.setattr(keras.callbacks.EarlyStopping, "_is_improvement", lambda *arguments: False)
+        with pytest.raises(ZeroDivisionError):
+            experiment.train(loaded, tmp_path / "run")
+    longer = with_training(loaded, steps=10, early_stopping=3)
+    assert find_state(tmp_path / "run", longer).name == "step-00000004"
+    other = experiment.train(longer, tmp_path / "other", resume=tmp_path / "run")
+    assert other.step_checkpoints()[-1].stem == "step-00000010"
 
 
 def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_path):
@@ -186,6 +191,6 @@ def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_pa
         with pytest.raises(UserError, match=told) as error:
             experiment.train(recipe, tmp_path / "new", resume=path)
         assert "\n" not in str(error.value)
-    with pytest.raises(UserError, match="holds another run"):
+    with pytest.raises(UserError, match="ended: holds a training that has ended"):
         experiment.train(loaded, ended, resume=older)
     assert not (tmp_path / "new").exists()

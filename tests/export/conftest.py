@@ -13,7 +13,6 @@ from tf_transformer.run_directory import load_model
 from tf_transformer.tokenizers.base import END_ID, START_ID
 
 
-# Anew for each file, as the tokenizers' fixtures are: setting a seed drops the op's model.
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory):
     """The tiny run with the options that its recipe has."""

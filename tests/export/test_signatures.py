@@ -138,12 +138,12 @@ def test_alpha_ranks_hypotheses_by_the_paper_s_penalty(loaded, by_definition):
 
 
 def test_options_are_the_translator_s(loaded, translator):
-    changes = {"beam_size": 6, "num_hypotheses": 2, "alpha": 1.0, "min_length": 8, "max_length": 10}
+    changes = {"num_hypotheses": 2, "alpha": 1.0, "min_length": 8, "max_length": 10}
     prefix = ["Der", "", "Ein Mann", "", "", "Unser", ""]
-    for sampled in ({}, {"temperature": 1.2, "top_k": 9, "top_p": 0.9, "seed": 5}):
-        output = with_options(loaded, TEXTS, prefix, **changes, **sampled)
+    for more in ({"beam_size": 6}, {"temperature": 1.2, "top_k": 9, "top_p": 0.9, "seed": 5}):
+        output = with_options(loaded, TEXTS, prefix, **changes, **more)
         with eagerly():
-            expected = translator.translate(TEXTS, prefix, **changes, **sampled)
+            expected = translator.translate(TEXTS, prefix, **changes, **more)
         assert output["translation"].tolist() == expected["translation"].numpy().tolist()
         np.testing.assert_allclose(output["score"], expected["score"], atol=1e-5)
         assert output["translation"][2][0].decode().startswith("Ein Mann")
@@ -160,12 +160,17 @@ def test_options_are_the_translator_s(loaded, translator):
         ({"max_length": -1}, "max_length must be >= 0"),
         ({"min_length": 9, "max_length": 8}, "min_length must be at most max_length"),
         ({"temperature": -1.0}, "temperature must be >= 0"),
-        ({"temperature": np.inf}, "temperature must be finite"),
-        ({"alpha": np.inf}, "alpha must be finite"),
+        ({"temperature": np.inf}, "temperature must be <= 1000000.0"),
+        ({"temperature": np.nan}, "temperature must be >= 0"),
+        ({"temperature": 1e-7}, "temperature must be 0, or >= 1e-06"),
+        ({"alpha": np.inf}, "alpha must be <= 10"),
+        ({"alpha": np.nan}, "alpha must be >= 0"),
+        ({"alpha": 1000.0}, "alpha must be <= 10"),
         ({"min_length": MAX_LENGTH + 1}, "more than the model has positions"),
         ({"top_k": -1}, "top_k must be >= 0"),
-        ({"top_p": 0.0}, "top_p must be above 0"),
-        ({"top_p": 2.0}, "top_p must be at most 1"),
+        ({"top_p": 0.0}, "top_p must be >= 1e-06"),
+        ({"top_p": np.nan}, "top_p must be >= 1e-06"),
+        ({"top_p": 2.0}, "top_p must be <= 1"),
         ({"seed": -1}, "seed must be >= 0"),
         ({"prefix": ["Ein Mann sieht ein Haus."], "max_length": 3}, "a prefix has as many tokens"),
         ({"prefix": ["Mann " * MAX_LENGTH]}, "a prefix has as many tokens"),

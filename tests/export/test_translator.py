@@ -1,5 +1,6 @@
 """Text to text in one graph: against searches that run the whole model anew for each token."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -188,7 +189,10 @@ def test_an_empty_text_stays_empty_behind_a_prefix(translator):
         ({"min_length": 8, "max_length": 7}, "max_length is 7; it must be at least min_length, 8"),
         ({"temperature": -1.0}, "temperature is -1.0"),
         ({"top_k": -1}, "top_k is -1"),
-        ({"top_p": 0.0}, "top_p is 0.0; it must be above 0 and at most 1"),
+        ({"top_p": 0.0}, "top_p is 0.0; it must be at least 1e-06"),
+        ({"alpha": 1000}, "alpha is 1000; it must be at most 10"),
+        ({"temperature": 1e-50}, "temperature is 1e-50; it must be 0, or at least 1e-06"),
+        ({"beam_size": "4"}, "beam_size is '4'; it must be a whole number"),
         ({"top_p": 2.0}, "top_p is 2.0"),
         ({"seed": -1}, "seed is -1"),
         ({"top_k": 5}, "top_k is 5, but no tokens are drawn; give a temperature above 0 too"),
@@ -207,9 +211,39 @@ def test_what_cannot_be_is_refused(translator, changes, message):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ("A man", "texts is one string; give a list of strings, one for each sentence: ['A man', ...]"),
+        (b"A man", "texts is one string; give a list"),
+        (np.array("A man"), "texts has shape (); give one list of strings"),
+        ([["A man"]], "texts has shape (1, 1); give one list of strings"),
+        ([["A"], ["man", "sees"]], "texts must be strings ("),
+        ([1, 2], "texts must be strings ("),
+        (None, "texts must be strings ("),
+    ],
+    ids=str,
+)
+def test_what_is_no_list_of_strings_is_refused(translator, texts, told):
+    for changes in {}, {"beam_size": 2}:
+        with pytest.raises(UserError) as raised:
+            translator.translate(texts, **changes)
+        assert str(raised.value).startswith(told)
+        assert "\n" not in str(raised.value)
+    with pytest.raises(UserError, match=r"^prefix is one string; give a list of strings, one for each sentence"):
+        translator.translate(["A man"], prefix="Ein")
+
+
 def test_draws_options_are_taken_with_a_temperature_of_zero_that_is_given():
     assert DecodingOptions().changed(temperature=0.0, seed=7).seed == 7
     assert DecodingOptions(temperature=0.5).changed(seed=7).temperature == 0.5
+
+
+def test_any_extra_length_is_no_more_than_the_positions(translator):
+    options = DecodingOptions(extra_length=2**31 - 1)
+    assert translate(Translator(translator.model, translator.tokenizers, options), *TEXTS) == translate(
+        Translator(translator.model, translator.tokenizers, DecodingOptions(extra_length=MAX_LENGTH)), *TEXTS
+    )
 
 
 @pytest.mark.parametrize("option", ["min_length", "max_length"])
@@ -231,6 +265,14 @@ def test_a_batch_gives_what_each_text_alone_gives(translator):
 @pytest.mark.parametrize("text", ["", " ", "\t \u3000"])
 def test_nothing_is_translated_by_nothing(translator, text):
     assert translate(translator, text) == {"translation": [b""], "score": [0.0], "truncated": [False]}
+
+
+def test_it_survives_what_drops_tensorflow_s_kernels(translator):
+    before = translate(translator, *TEXTS)
+    keras.utils.clear_session()
+    assert translate(translator, *TEXTS) == before
+    keras.utils.set_random_seed(1)
+    assert translate(translator, *TEXTS) == before
 
 
 def test_no_text_at_all(translator):

@@ -100,7 +100,8 @@ def test_forbidden_weights_are_exactly_0_and_a_row_of_them_is_finite(dtype):
     assert output.dtype == weights.dtype == dtype
     weights = tf.cast(weights, "float32").numpy()
     assert (weights[..., 2, 1:] == 0).all()
-    assert (weights[..., 2, 0] == 1).all()
+    # Some processors multiply by a rounded reciprocal where others divide.
+    np.testing.assert_allclose(weights[..., 2, 0], 1, rtol=0, atol=2**-23)
     for x in (output, weights, *tape.gradient(output, [query, key, value])):
         assert np.isfinite(tf.cast(x, "float32")).all()
 
@@ -183,7 +184,8 @@ def test_one_heads_mask_touches_no_other_head():
     mask[:, 2, :, 1:] = False
     _, free = attention(x, x, return_attention_scores=True)
     _, masked = attention(x, x, attention_mask=mask, return_attention_scores=True)
-    np.testing.assert_array_equal(masked[:, 2], np.broadcast_to(np.eye(5)[0], (2, 5, 5)))
+    assert not masked.numpy()[:, 2, :, 1:].any()
+    np.testing.assert_allclose(masked[:, 2, :, 0], 1, rtol=0, atol=2**-23)
     for head in (0, 1, 3):
         np.testing.assert_allclose(masked[:, head], free[:, head], atol=1e-7)
 

@@ -89,10 +89,18 @@ STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9}
 CASES = [
     Case(
         MultiHeadAttention,
-        {"d_model": 6, **HEADS, "attention_dropout_rate": 0.3},
+        {"d_model": 6, **HEADS, "attention_dropout_rate": 0.3, "window": None},
         [vectors(4), vectors(5), vectors(5)],
         (2, 4, 6),
         (2, 2, 4, 5),
+    ),
+    Case(
+        MultiHeadAttention,
+        {"d_model": 6, **HEADS, "attention_dropout_rate": 0.3, "window": 1},
+        [vectors(4), vectors(4), vectors(4)],
+        (2, 4, 6),
+        (2, 2, 4, 4),
+        name="RestrictedAttention",
     ),
     Case(FeedForward, {"d_model": 8, "dff": 16, "activation_dropout_rate": 0.4}, [vectors(4)], (2, 4, 8)),
     Case(Residual, {"dropout_rate": 0.2, "norm_first": False}, [vectors(4), vectors(4)], (2, 4, 8)),
@@ -105,9 +113,9 @@ CASES = [
         (2, 4, 8),
         name="SinusoidalEncoding",
     ),
-    Case(EncoderLayer, LAYER, [vectors(4)], (2, 4, 8), (2, 2, 4, 4)),
+    Case(EncoderLayer, {**LAYER, "window": 2}, [vectors(4)], (2, 4, 8), (2, 2, 4, 4)),
     Case(DecoderLayer, LAYER, [vectors(4), vectors(5)], (2, 4, 8), [(2, 2, 4, 4), (2, 2, 4, 5)]),
-    Case(Encoder, {**STACK, "vocab_size": 20}, [tokens(4)], (2, 4, 8), [(2, 2, 4, 4)]),
+    Case(Encoder, {**STACK, "vocab_size": 20, "window": 2}, [tokens(4)], (2, 4, 8), [(2, 2, 4, 4)]),
     Case(
         Decoder,
         {**STACK, "vocab_size": 20},
@@ -117,7 +125,7 @@ CASES = [
     ),
     Case(
         Transformer,
-        {**STACK, "input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all"},
+        {**STACK, "input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all", "window": 2},
         [tokens(5), tokens(4)],
         (2, 4, 20),
         {"encoder": [(2, 2, 5, 5)], "decoder": [(2, 2, 4, 4)], "cross": [(2, 2, 4, 5)]},
@@ -195,7 +203,8 @@ def test_every_argument_is_kept_and_is_in_the_config(case):
     for cls in case.cls.__mro__:
         if cls.__module__.startswith("tf_transformer."):
             parameters |= inspect.signature(cls.__init__).parameters
-    names = {name for name, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD and name != "self"}
+    named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    names = {name for name, p in parameters.items() if p.kind in named and name != "self"}
     assert names - {"embedding"} == set(case.arguments)
     layer = case.make(name="somebody", dtype="mixed_bfloat16")
     config = layer.get_config()

@@ -53,6 +53,43 @@ def test_the_gradient_goes_where_the_value_went():
     np.testing.assert_allclose(tape.gradient(output, x) * x, output, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("gpu", [False, True], ids=["", "as with a GPU"])
+def test_what_is_dropped_is_0_whatever_it_was(dtype, gpu, monkeypatch):
+    """And so is its gradient; what is kept stays what it was."""
+    if gpu:
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["a GPU"])
+    bad = tf.constant([np.inf, -np.inf, np.nan, 1.0] * 2500, dtype)
+    layer = Dropout(0.5, seed=6, dtype=dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(bad)
+        output = layer(bad, training=True)
+    gradient = tape.gradient(output, bad, output_gradients=bad)
+    output, gradient = (tf.cast(each, "float32").numpy().reshape(-1, 4) for each in (output, gradient))
+    for each in output, gradient:
+        dropped = each == 0
+        assert np.mean(dropped, axis=0) == pytest.approx([0.5] * 4, abs=0.06)
+        for kind, kept in enumerate((np.inf, -np.inf, np.nan, 2.0)):
+            np.testing.assert_array_equal(each[~dropped[:, kind], kind], kept)
+    np.testing.assert_array_equal(output == 0, gradient == 0)
+
+
+def test_an_axis_of_noise_shape_1_is_dropped_as_a_whole():
+    """Here each sentence keeps or drops a feature at all of its positions, in a graph that knows no shape."""
+    layer = Dropout(0.5, noise_shape=(None, 1, None), seed=7)
+    function = tf.function(lambda x: layer(x, training=True), input_signature=[tf.TensorSpec([None] * 3, tf.float32)])
+    output = function(np.ones((50, 6, 40), "float32")).numpy()
+    np.testing.assert_array_equal(output, np.repeat(output[:, :1], 6, axis=1))
+    assert np.mean(output[:, 0] == 0) == pytest.approx(0.5, abs=0.06)
+    with pytest.raises(ValueError, match=r"an entry for each of the input's 2 axes, got \(None, 1, None\)"):
+        layer.call(np.ones((3, 4), "float32"), training=True)
+
+
+def test_a_rate_of_1_drops_everything():
+    output = Dropout(1.0, seed=8)(np.full(SIZE, np.inf, "float32"), training=True)
+    np.testing.assert_array_equal(output, np.zeros(SIZE))
+
+
 @pytest.mark.parametrize("shape", [(1,), (3,), (3, 5, 7)])  # odd sizes: of the last word one half is left over
 def test_any_shape_will_do_in_a_graph(shape):
     layer = Dropout(0.5, seed=4)

@@ -108,10 +108,26 @@ def test_positions_are_added(position):
     assert len(layer.trainable_weights) == (position == "learned")
 
 
+@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("max_length", [1, 4])
+def test_a_graph_that_knows_no_length_refuses_a_longer_sequence_too(position, max_length):
+    layer = PositionEncoding(position, max_length)
+    layer.build((None, None, 8))
+    ids = [tf.TensorSpec([None, None, 8], tf.float32)]
+    fitting, long = np.zeros((2, max_length, 8), "float32"), np.zeros((2, max_length + 1, 8), "float32")
+    graph, compiled = (tf.function(layer.call, input_signature=ids, jit_compile=xla) for xla in (False, True))
+    for function in graph, compiled:
+        np.testing.assert_allclose(function(fitting), layer(fitting), atol=1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"longer than the {max_length} positions.*max_length"):
+        graph(long)
+    with pytest.raises(tf.errors.InvalidArgumentError):  # XLA has no assertions: it says so in its own words
+        compiled(long)
+
+
 def test_a_sequence_longer_than_the_positions_is_refused():
     layer = PositionEncoding("sinusoidal", max_length=4)
     assert layer(np.zeros((1, 4, 2), "float32")).shape == (1, 4, 2)
-    with pytest.raises(ValueError, match="5 tokens is longer than the model's 4 positions.*max_length"):
+    with pytest.raises(ValueError, match="5 tokens is longer than the 4 positions.*max_length"):
         layer(np.zeros((1, 5, 2), "float32"))
 
 

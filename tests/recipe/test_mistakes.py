@@ -82,7 +82,7 @@ def test_unknown_key_names_the_nearest(write, section, given, nearest):
         ("seeds", "did you mean seed?"),
         ("extend", "did you mean extends?"),
         ("vocab_size", "did you mean tokenizer.vocab_size?"),
-        ("xyzzy", "choose from name, seed, data, tokenizer, model, training, tensorboard, evaluation, extends"),
+        ("xyzzy", "choose from name, seed, task, data, tokenizer, model, training, tensorboard, evaluation, extends"),
     ],
 )
 def test_unknown_key_at_the_top(write, given, advice):
@@ -124,8 +124,8 @@ RIGHT = {
     "text": "name data.root data.dataset data.source_language data.target_language data.train "
     "data.validation data.test",
     "whole": "seed data.max_length data.max_ratio data.batch_tokens data.shuffle_buffer tokenizer.vocab_size "
-    "model.num_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim model.max_length "
-    "training.steps training.warmup_steps training.learning_rate training.learning_rate_scale "
+    "model.num_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim model.window "
+    "model.max_length training.steps training.warmup_steps training.learning_rate training.learning_rate_scale "
     "training.weight_decay training.clip_norm "
     "training.r_drop training.gradient_accumulation training.parallel_parts training.steps_per_execution "
     "training.validate_every training.keep_checkpoints training.average_checkpoints training.save_every_seconds "
@@ -136,11 +136,13 @@ RIGHT = {
     "training.label_smoothing training.save_every_seconds "
     "training.r_drop evaluation.alpha",
     "truth": "tokenizer.joint model.norm_first training.jit_compile tensorboard.histograms tensorboard.graph "
-    "tensorboard.embeddings evaluation.lowercase",
+    "tensorboard.embeddings evaluation.lowercase evaluation.grammar",
     "list": "",
     "mapping": "",
 }
 TFDS = ["data.kind=tfds", "data.dataset=x", "data.max_length=1"]
+PARSING = ["task=parsing", "tokenizer.joint=false", "model.share_embeddings=target"]
+TREES = [*PARSING, "data.kind=trees", "data.train=train.mrg", "data.validation=dev.mrg", "data.test=null"]
 FITTING = ["model.d_model=6", "model.num_heads=3", "model.position=learned"]
 FITTING += ["training.steps=9", "training.validate_every=3"]
 
@@ -181,7 +183,9 @@ def test_an_int_is_taken_for_a_float_and_becomes_one():
         ("name=", "name is null; it must be text"),
         ("name=2024-01-01", "name is 2024-01-01; it must be text; put it in quotes"),
         ("name=größe", "letters, digits"),
-        ("data.kind=csv", "data.kind is csv; it must be 'demo', 'files', 'tsv' or 'tfds'"),
+        ("task=tagging", "task is tagging; it must be 'translation' or 'parsing'"),
+        ("evaluation.grammar=false", "it must be true, since task translation has no grammar"),
+        ("data.kind=csv", "data.kind is csv; it must be 'demo', 'files', 'tsv', 'tfds' or 'trees'"),
         ("data.target_language=no", "data.target_language is false; it must be text; put it in quotes"),
         ("data.source_language=''", "data.source_language is ''; it must not be empty"),
         ("data.max_ratio=0.5", "greater than or equal to 1"),
@@ -224,6 +228,7 @@ def test_an_int_is_taken_for_a_float_and_becomes_one():
         ("evaluation.beam_size=0", "greater than or equal to 1"),
         ("evaluation.alpha=-0.1", "greater than or equal to 0"),
         ("evaluation.alpha=.nan", "finite number"),
+        ("evaluation.alpha=1000.0", "less than or equal to 10"),
     ],
 )  # fmt: skip
 def test_wrong_value(override, told):
@@ -252,6 +257,14 @@ def test_wrong_value(override, told):
         (["data.kind=tfds"], "data.dataset is missing; for kind tfds it is a name such"),
         ([*TFDS, "data.invalid_utf8=skip"], "data.invalid_utf8 is 'skip', which kind tfds can't; let it be 'error'"),
         (["data.kind=tfds", "data.train=3"], "data.train is 3; for kind tfds it must be the name"),
+        ([*TREES, "task=translation"], "data.kind is trees, which needs task: parsing"),
+        ([*TREES, "data.train=[a, b]"], "data.train is [a, b]; for kind trees it must be the path of one treebank"),
+        ([*TREES, "data.damaged=skip"], "data.damaged is 'skip', which kind trees can't: a tree may take several"),
+        ([*PARSING, *TFDS], "data.kind is tfds; for task parsing it must be trees, or demo"),
+        ([*PARSING, "tokenizer.joint=true"], "tokenizer.joint is true; for task parsing it must be false: trees"),
+        ([*PARSING, "model.share_embeddings=all"], "model.share_embeddings is all; for task parsing it must be target"),
+        ([*PARSING, "evaluation.lowercase=true"], "evaluation.lowercase is true; for task parsing it must be false"),
+        ([*PARSING, "evaluation.tokenize=none"], "evaluation.tokenize is none; for task parsing it must be left out"),
         (["data.kind=csv", "training.steps=x", "seed=x"], "seed is x; it must be a whole number"),
         (["training.schedule=cosine"], "training.learning_rate is missing; schedule cosine needs it: the peak rate"),
         (["training.schedule=inverse_sqrt"], "training.learning_rate is missing; schedule inverse_sqrt needs it"),
@@ -304,6 +317,8 @@ def test_several_mistakes_are_counted():
         ["training.average_checkpoints=5"],
         ["data.kind=tsv", "data.train=a", "data.validation=b", "data.test=null", "data.root=x"],
         ["data.kind=tfds", "data.dataset=wmt14_translate/de-en", "data.train='train[:9%]'"],
+        TREES,
+        [*PARSING, "evaluation.grammar=false", "model.share_embeddings=none"],
     ],
 )
 def test_values_that_go_together(overrides):

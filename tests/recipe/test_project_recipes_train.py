@@ -1,5 +1,6 @@
 """The recipes in train/recipes train, with nothing but sizes replaced: each for two steps, some from data to scores."""
 
+import gzip
 import json
 import math
 
@@ -35,6 +36,13 @@ VOCAB_SIZES = {"bpe": 400, "wordpiece": 80}
 # The others differ from one of these, or from one that a whole run below has, in a number only.
 OFTEN = {"wmt14_en_fr_big", "tatoeba_en_de", "table3/a_h1", "table3/b_dk16", "table3/c_n2", "table3/d_dropout0"}
 OFTEN |= {"table3/d_smoothing0", "table3/e_learned_positions"}
+
+
+TREES = """
+( (S (NP-SBJ (DT The) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))) (. .)) )
+( (S (NP-SBJ-1 (NNS Dogs)) (VP (VBP want) (S (NP-SBJ (-NONE- *-1)) (VP (TO to) (VP (VB bark))))) (. .)) )
+( (SBARQ (WHNP-1 (WP What)) (SQ (VBZ does) (NP-SBJ (PRP it)) (VP (VB see) (NP (-NONE- *T*-1)))) (. ?)) )
+"""
 
 
 def shrunk(path, **replaced) -> Recipe:
@@ -94,7 +102,7 @@ def train_and_check(recipe, folder) -> None:
     assert {key: config[key] for key in arguments} == arguments
 
 
-@pytest.mark.parametrize("name", ["wmt14_en_de_big", "wmt14_en_fr_base"])
+@pytest.mark.parametrize("name", ["wmt14_en_de_big", pytest.param("wmt14_en_fr_base", marks=pytest.mark.slow)])
 def test_the_paper_s_recipes_train(tmp_path, name):
     """On WMT 2014 as TensorFlow Datasets gives it, with a few other sentences in it."""
     import tensorflow_datasets as tfds
@@ -109,6 +117,7 @@ def test_the_paper_s_recipes_train(tmp_path, name):
         train_and_check(shrunk(FOLDER / f"{name}.yaml", **{"data.root": tmp_path}), tmp_path)
 
 
+@pytest.mark.slow
 def test_the_paper_s_recipe_trains_on_a_folder_of_one_s_own(tmp_path):
     """Through the layout of `tfds.TranslateFolder`, with nothing put in its place."""
     paths = write_pairs(tmp_path)
@@ -117,6 +126,21 @@ def test_the_paper_s_recipe_trains_on_a_folder_of_one_s_own(tmp_path):
             (tmp_path / f"{language}.{split}.txt").write_bytes(path.read_bytes())
     replaced = {"data.dataset": "translate_folder", "data.root": tmp_path}
     train_and_check(shrunk(FOLDER / "wmt14_en_de_base.yaml", **replaced), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["parsing_wsj", pytest.param("parsing_wsj_semi", marks=pytest.mark.slow)])
+def test_the_paper_s_parsers_train(tmp_path, name):
+    """A beam of 21, with more room than the shrunk model has positions for."""
+    replaced = {"data.root": tmp_path, "model.max_length": 64, "tokenizer.vocab_size": 300}
+    replaced |= {"evaluation.beam_size": 21, "evaluation.extra_length": 300}
+    recipe = shrunk(FOLDER / f"{name}.yaml", **replaced)
+    for file in (recipe.data.train, recipe.data.validation, recipe.data.test):
+        text = (TREES * 4).encode()  # as many rows as a batch is worked on in parts
+        (tmp_path / file).write_bytes(gzip.compress(text) if file.endswith(".gz") else text)
+    run = experiment.train(recipe, tmp_path / "run")
+    scores = json.loads(run.scores.read_text())
+    assert (scores["sentences"], scores["without_parse"], scores["mended"]) == (12, 0, 0)
+    assert 0 <= scores["f1"] <= 100 and 1 < scores["perplexity"] < 10_000
 
 
 def test_a_recipe_of_files_trains(tmp_path):

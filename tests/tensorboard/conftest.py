@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 import zlib
 from pathlib import Path
@@ -16,7 +17,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.tiny_run import PAIRS
+from tests.eager import eagerly
+from tests.tiny_run import PAIRS, one_at_a_time
 from tf_transformer import (
     DecodingOptions,
     SmoothedCrossEntropy,
@@ -28,6 +30,7 @@ from tf_transformer import (
 from tf_transformer.tensorboard import AttentionBoard, attention_summary
 
 LAYERS, HEADS, STEPS = 2, 4, (6, 12, 18)
+RUN = "toy/attention"
 
 # What is no plain English: markup, Hangul, a family of emoji joined by zero-width joiners, text from right to left.
 NASTY = "<script>window.hit=1</script> 강아지 \U0001f469\u200d\U0001f469\u200d\U0001f467 שלום <b>&amp;</b>"
@@ -51,8 +54,21 @@ BROWSER_ARGUMENTS = [
 
 @pytest.fixture(scope="session")
 def log_dir(tmp_path_factory) -> Path:
-    """Run `toy/attention` from `fit`, run `long` with a sentence that is cut, and a run whose event file is damaged."""
-    folder = tmp_path_factory.mktemp("logs")
+    """Run `toy/attention` from `fit`, run `long` with a sentence that is cut, and a run whose event file is damaged.
+
+    All test processes have it in common.
+    """
+    with one_at_a_time(tmp_path_factory.getbasetemp(), "logs") as common:
+        folder = common / "logs"
+        if not folder.exists():
+            making = tmp_path_factory.mktemp("logs")
+            with eagerly():
+                write_logs(making)
+            making.rename(folder)
+        return folder
+
+
+def write_logs(folder: Path) -> None:
     keras.utils.set_random_seed(1)
     tokenizers = train_tokenizers([*PAIRS, *[(NASTY, NASTY)] * 8], vocab_size=420)
     size = tokenizers.source.vocab_size
@@ -75,7 +91,6 @@ def log_dir(tmp_path_factory) -> Path:
     content = bytearray(file.read_bytes())
     content[start_of_record(content, 2)] ^= 1  # after the file's version, and the first
     file.write_bytes(content)
-    return folder
 
 
 def start_of_record(content: bytes, number: int) -> int:
@@ -105,7 +120,7 @@ def weights_of(log_dir: Path, tag: str, step: int) -> tuple[list[str], list[str]
     raise AssertionError((tag, step))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # they take much memory, and two files may be tested at once
 def served(log_dir, tmp_path_factory):
     """The address of a real TensorBoard of `log_dir`."""
     with socket.socket() as free:
@@ -132,7 +147,7 @@ def served(log_dir, tmp_path_factory):
             process.wait()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
     """A headless Chromium, driven by Playwright."""
     path = next((found for found in map(shutil.which, BROWSERS) if found), None)
@@ -177,3 +192,42 @@ def saved(page, frame, name):
     with page.expect_download() as download:
         frame.locator(f".bar [name={name}]").click()
     return download.value.path().read_bytes()
+
+
+def address(served, **state):
+    state = {"run": RUN, **state}
+    return f"{served}/#attention&" + "&".join(f"p.attention.{k}={urllib.parse.quote(v)}" for k, v in state.items())
+
+
+@pytest.fixture
+def tab(served, new_page):
+    """Opens the tab; gives the page and the plugin's frame in it."""
+
+    def open_tab(page=None, **state):
+        page = page or new_page()
+        page.goto(address(served, **state))
+        frame = page.frame_locator("iframe:visible")
+        frame.locator(".picture svg").wait_for()
+        return page, frame
+
+    return open_tab
+
+
+PIXELS = """async image => {
+    const picture = new Image();
+    picture.src = image.getAttribute('href');
+    await picture.decode();
+    const canvas = document.createElement('canvas');
+    [canvas.width, canvas.height] = [picture.width, picture.height];
+    const context = canvas.getContext('2d');
+    context.drawImage(picture, 0, 0);
+    return [picture.height, picture.width, [...context.getImageData(0, 0, picture.width, picture.height).data]];
+}"""
+
+
+def drawn_weights(image) -> np.ndarray:
+    """The weights that an image's colours stand for."""
+    rows, columns, values = image.evaluate(PIXELS)
+    red = np.array(values).reshape(rows, columns, 4)[..., 0]
+    paper, ink = 0xF4, 0x08  # of the light colours
+    return (red - paper) / (ink - paper)

@@ -9,48 +9,21 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.tensorboard.conftest import HEADS, LAYERS, NASTY, SENTENCES, STEPS, TAGS, cell_of, saved, weights_of
-
-RUN = "toy/attention"
-
-
-def address(served, **state):
-    state = {"run": RUN, **state}
-    return f"{served}/#attention&" + "&".join(f"p.attention.{k}={urllib.parse.quote(v)}" for k, v in state.items())
-
-
-@pytest.fixture
-def tab(served, new_page):
-    """Opens the tab; gives the page and the plugin's frame in it."""
-
-    def open_tab(page=None, **state):
-        page = page or new_page()
-        page.goto(address(served, **state))
-        frame = page.frame_locator("iframe:visible")
-        frame.locator(".picture svg").wait_for()
-        return page, frame
-
-    return open_tab
-
-
-PIXELS = """async image => {
-    const picture = new Image();
-    picture.src = image.getAttribute('href');
-    await picture.decode();
-    const canvas = document.createElement('canvas');
-    [canvas.width, canvas.height] = [picture.width, picture.height];
-    const context = canvas.getContext('2d');
-    context.drawImage(picture, 0, 0);
-    return [picture.height, picture.width, [...context.getImageData(0, 0, picture.width, picture.height).data]];
-}"""
-
-
-def drawn_weights(image) -> np.ndarray:
-    """The weights that an image's colours stand for."""
-    rows, columns, values = image.evaluate(PIXELS)
-    red = np.array(values).reshape(rows, columns, 4)[..., 0]
-    paper, ink = 0xF4, 0x08  # of the light colours
-    return (red - paper) / (ink - paper)
+from tests.tensorboard.conftest import (
+    HEADS,
+    LAYERS,
+    NASTY,
+    RUN,
+    SENTENCES,
+    STEPS,
+    TAGS,
+    address,
+    cell_of,
+    drawn_weights,
+    saved,
+    weights_of,
+)
+from tf_transformer.pieces import shown
 
 
 def test_the_tab_is_there_and_the_grid_draws_every_head(served, new_page, log_dir):
@@ -85,6 +58,7 @@ def test_a_click_opens_a_head_and_hovering_tells_its_weights(tab, log_dir):
     page, frame = tab()
     frame.locator(".map[data-layer='1'][data-picked='2']").click()
     source, target, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
+    source, target = shown(source, target)
     expect(frame.locator(".cells")).to_be_focused()
     for row, column in ((0, 0), (len(target) - 1, 2), (2, len(source) - 1)):
         page.mouse.move(*cell_of(frame, row, column, len(target), len(source)))
@@ -122,7 +96,7 @@ def test_the_slider_changes_the_step(tab, log_dir):
         expect(slider).to_have_attribute("aria-valuetext", f"step {step}")
         source, target, expected = weights_of(log_dir, TAGS[0], step)
         page.mouse.move(0, 0)
-        expect(frame.locator(".sentences dd").nth(1)).to_have_text("".join(target))
+        expect(frame.locator(".sentences dd").nth(1)).to_have_text("".join(shown(source, target)[1]))
         page.mouse.move(*cell_of(frame, 0, 1, len(target), len(source)))
         expect(frame.locator(".told")).to_contain_text(f"{expected['cross'][0, 1, 0, 1]:.3f}")
 
@@ -145,7 +119,7 @@ def test_the_address_brings_the_view_back(tab, new_page):
     expect(again.locator("select[name=kind]")).to_have_value("decoder")
     expect(again.locator("select[name=layer]")).to_have_value("1")
     expect(again.locator("[name=head-2]")).not_to_be_checked()
-    expect(again.get_by_role("slider")).to_have_attribute("aria-valuetext", f"step {STEPS[0]}")
+    expect(again.get_by_role("slider", name="Step")).to_have_attribute("aria-valuetext", f"step {STEPS[0]}")
 
 
 def test_a_link_names_all_that_is_shown_and_can_be_followed_in_an_open_page(tab, served):
@@ -160,7 +134,7 @@ def test_a_link_names_all_that_is_shown_and_can_be_followed_in_an_open_page(tab,
     page.evaluate("link => { location.hash = new URL(link).hash; }", link)
     expect(frame.locator(".lines")).to_have_count(1)
     expect(frame.get_by_role("radio", name=TAGS[2])).to_be_checked()
-    expect(frame.get_by_role("slider")).to_have_attribute("aria-valuetext", f"step {STEPS[0]}")
+    expect(frame.get_by_role("slider", name="Step")).to_have_attribute("aria-valuetext", f"step {STEPS[0]}")
 
 
 def test_only_what_is_shown_is_fetched(new_page, tab):
@@ -185,7 +159,7 @@ def test_an_address_with_nonsense_shows_something_all_the_same(tab, state):
 
 
 def test_lines_are_the_weights_and_a_token_shows_its_own(tab, log_dir):
-    page, frame = tab(view="lines", layer="1", heads="0.3")
+    page, frame = tab(view="lines", layer="1", heads="0.3", least="0.01")
     source, target, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
     heads = expected["cross"][1][[0, 3]].astype(float)
     expect(frame.locator(".lines path")).to_have_count(int((heads >= 0.01).sum()))
@@ -213,7 +187,7 @@ def test_runs_and_sentences_are_filtered_by_regular_expressions(tab):
     expect(frame.locator("[name=runs]")).to_be_focused()
     frame.locator("[name=tags]").fill("dog")
     expect(tags).to_have_count(1)
-    expect(frame.locator(".sentences dd").first).to_contain_text("dog")
+    expect(frame.locator(".sentences dd").first).to_contain_text("Our")
     frame.locator("[name=tags]").fill("(")  # not a regular expression, yet
     expect(tags).to_have_count(len(TAGS))
     expect(frame.locator("[name=tags]")).to_have_attribute("aria-invalid", "true")
@@ -223,11 +197,13 @@ def test_runs_and_sentences_are_filtered_by_regular_expressions(tab):
 
 def test_tokens_of_any_script_are_text_and_nothing_else(tab, log_dir):
     page, frame = tab(tag=TAGS[1])
-    source, _, _ = weights_of(log_dir, TAGS[1], STEPS[-1])
+    source, target, _ = weights_of(log_dir, TAGS[1], STEPS[-1])
     for view in ("grid", "heat", "lines"):
         frame.locator(f"[name=view-{view}]").click()
         frame.locator(".picture svg").wait_for()
-        assert frame.locator(".sentences dd").first.locator(".chip").all_text_contents() == source
+        chips = frame.locator(".sentences dd").first.locator(".chip")
+        assert chips.all_text_contents() == shown(source, target)[0]
+        assert [chip.get_attribute("title") for chip in chips.all()] == source
     joined = "".join(source).replace("▁", " ")
     assert "강아지" in joined and "שלום" in joined and "<script>" in joined
     expect(frame.locator(".sentences dd").nth(2)).to_have_text("<i>Ein</i> Verweis")
@@ -249,10 +225,16 @@ def test_what_is_shown_is_saved(tab, log_dir, view):
         titles = alone.locator("text > title").all_text_contents()
         assert sorted(titles) == sorted([*source, *target])
     assert alone.locator("svg").count() == 1 and alone.locator(".cursor").count() == 0
+    text = " ".join(alone.locator("svg text").all_text_contents())
+    for part in ("source, attended to", "attends", TAGS[1], f"step {STEPS[-1]}", "encoder–decoder attention"):
+        assert part in text
+    assert all(f"head {head}" in text for head in range(1, HEADS + 1)) == (view != "heat")
+    assert alone.locator(".scale").count() == (view != "lines")
     png = saved(page, frame, "png")
     assert png.startswith(b"\x89PNG")
-    box = frame.locator(".picture svg").bounding_box()
-    assert int.from_bytes(png[16:20], "big") == pytest.approx(2 * box["width"], abs=2)
+    drawn = ElementTree.fromstring(picture)
+    for place, name in ((16, "width"), (20, "height")):
+        assert int.from_bytes(png[place : place + 4], "big") == pytest.approx(2 * float(drawn.get(name)), abs=2)
     found = json.loads(saved(page, frame, "json"))
     assert (found["run"], found["tag"], found["step"], found["kind"]) == (RUN, TAGS[1], STEPS[-1], "cross")
     assert (found["columns"], found["rows"]) == (source, target)
@@ -271,8 +253,9 @@ def press_until(page, frame, key, wanted):
 
 
 def test_with_the_keyboard_alone(tab, log_dir):
-    page, frame = tab()
+    page, frame = tab(least="0.01")
     source, target, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
+    source, target = shown(source, target)
     press_until(page, frame, "Tab", frame.locator(".map[data-layer='0'][data-picked='1']"))
     page.keyboard.press("Enter")
     told = frame.locator(".told")

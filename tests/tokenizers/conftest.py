@@ -30,9 +30,7 @@ def pairs() -> list[tuple[str, str]]:
     ]
 
 
-# Anew for each file: `keras.utils.set_random_seed`, which other tests call, clears TensorFlow's cache of kernels,
-# and SentencePiece's op keeps its model in its kernel.
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def joint_pairs(pairs) -> dict[str, TokenizerPair]:
     """Pairs with one vocabulary, by kind."""
     return {kind: train_tokenizers(pairs, kind, size) for kind, size in JOINT_SIZES.items()}

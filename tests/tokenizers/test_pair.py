@@ -1,9 +1,12 @@
 """What holds for every kind: special ids, tf.data, files, and the export in a process of its own."""
 
+import gc
 import json
 import subprocess
 import sys
+import weakref
 
+import keras
 import pytest
 import tensorflow as tf
 
@@ -70,6 +73,51 @@ def test_in_a_function_of_any_batch_size(pair):
         texts = tf.constant(TEXTS[:size], tf.string)
         expected = pair.target.detokenize(pair.source.tokenize(texts)).numpy().tolist()
         assert there_and_back(texts).numpy().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "clear",
+    [keras.utils.clear_session, lambda: keras.utils.set_random_seed(1), lambda: tf.random.set_seed(1)],
+    ids=["clear_session", "keras's seed", "TensorFlow's seed"],
+)
+def test_it_survives_what_drops_tensorflow_s_kernels(pair, clear):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def in_a_graph(texts):
+        ids = pair.source.tokenize(texts).to_tensor()
+        return pair.source.piece_texts(ids), pair.source.detokenize(ids), pair.source.words(texts)[1]
+
+    dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(2).map(pair.source.tokenize)
+    begun = iter(dataset.repeat())
+    next(begun)
+
+    def everything():
+        ids = pair.source.tokenize(TEXTS)
+        eager = ids.to_list(), pair.source.detokenize(ids).numpy().tolist()
+        return eager, [part.numpy().tolist() for part in in_a_graph(TEXTS)], [batch.to_list() for batch in dataset]
+
+    before = everything()
+    clear()
+    assert everything() == before
+    assert [next(begun).to_list() for _ in range(3)] == [*before[2][1:], before[2][0]]
+
+
+def test_two_tokenizers_of_one_vocabulary_do_not_need_each_other(pair):
+    first, second = (type(pair.source).from_bytes(pair.source.to_bytes()) for _ in range(2))
+    expected = pair.source.tokenize(TEXTS).to_list()
+    assert first.tokenize(TEXTS).to_list() == expected
+    del first
+    gc.collect()
+    assert second.tokenize(TEXTS).to_list() == expected
+
+
+def test_a_graph_outlives_its_tokenizer(pair):
+    tokenizer = type(pair.source).from_bytes(pair.source.to_bytes())
+    graph = tf.function(tokenizer.tokenize).get_concrete_function(tf.TensorSpec([None], tf.string))
+    gone = weakref.ref(tokenizer)
+    del tokenizer
+    gc.collect()
+    assert gone() is None
+    assert graph(tf.constant(TEXTS)).to_list() == pair.source.tokenize(TEXTS).to_list()
 
 
 @pytest.mark.parametrize("joint", [True, False])

@@ -58,7 +58,8 @@ def shares(batches, step_seconds=0.0, distribution="single", steps_per_execution
 
 @pytest.mark.parametrize("distribution", ["single", "mirrored"])
 def test_slow_data_are_waited_for(distribution):
-    assert shares(slow_batches(0.1), distribution=distribution)[-1] > 0.5
+    """In the first epoch too."""
+    assert all(share > 0.5 for share in shares(slow_batches(0.1), distribution=distribution))
 
 
 @pytest.mark.parametrize("distribution", ["single", "mirrored"])
@@ -89,11 +90,6 @@ def test_tracing_the_first_step_is_no_waiting(distribution):
     alone = DataWait()
     history = model.fit(alone.watch(slow_batches(0.0)), steps_per_epoch=1, **{**options, "callbacks": [alone]}).history
     assert history["data_wait"] == [0.0]
-
-
-@pytest.mark.parametrize("distribution", ["single", "mirrored"])
-def test_slow_data_are_waited_for_in_the_first_epoch_too(distribution):
-    assert shares(slow_batches(0.1), distribution=distribution)[0] > 0.5
 
 
 def test_steps_of_one_execution_are_counted_each():

@@ -13,12 +13,14 @@ import tensorflow as tf
 from keras import ops
 
 from tf_transformer import (
+    DecodingOptions,
     DemoSource,
     Perplexity,
     SmoothedCrossEntropy,
     TokenAccuracy,
     Transformer,
     TransformerSchedule,
+    Translator,
     UserError,
     make_batches,
     train_tokenizers,
@@ -204,3 +206,32 @@ def test_averaging_the_devices_means_is_another_training(one, two):
     alone, naive_alone, naive = (model.get_weights() for model, _ in models)
     assert distance(alone, naive_alone) < 1e-6
     assert distance(alone, naive) > 1e-3
+
+
+def test_a_model_that_a_translator_built_trains_on_all_devices():
+    """As where a callback's translator is made before the first `fit`, outside of the scope."""
+    pairs = [("a dog", "ein Hund"), ("a cat", "eine Katze")]
+    tokenizers = train_tokenizers(pairs, vocab_size=290)
+    strategy = make_strategy("mirrored")
+    with strategy.scope():
+        model = Transformer(1, 8, 2, 16, *[tokenizers.source.vocab_size] * 2, dropout_rate=0.0, max_length=16)
+        model.compile(sgd(), SmoothedCrossEntropy(), jit_compile=False)
+    translator = Translator(model, tokenizers, DecodingOptions(beam_size=1, extra_length=2))
+    before = translator.functions["score"](tf.constant(["a dog"]), tf.constant(["ein Hund"]))["score"]
+    batches = make_batches(pairs, tokenizers, batch_tokens=64, max_length=16, row_multiple=2, repeat=True)
+    model.fit(batches, steps_per_epoch=2, shuffle=False, verbose=0)
+    after = translator.functions["score"](tf.constant(["a dog"]), tf.constant(["ein Hund"]))["score"]
+    assert strategy.num_replicas_in_sync == 2 and after > before
+
+
+def test_a_model_may_be_built_outside_of_its_scope():
+    """What comes to mind before a look at its summary, say."""
+    strategy = make_strategy("mirrored")
+    with strategy.scope():
+        model = Transformer(1, 8, 2, 16, 20, 20, dropout_rate=0.0, max_length=16)
+        model.compile(sgd(), SmoothedCrossEntropy(), jit_compile=False)
+    model.build(((None, None), (None, None)))
+    ids = np.full((2, 4), 7, "int32")
+    batch = tf.data.Dataset.from_tensors(((ids, ids), ids))
+    first, later = (model.fit(batch, shuffle=False, verbose=0).history["loss"][0] for _ in range(2))
+    assert strategy.num_replicas_in_sync == 2 and later < first

@@ -1,4 +1,4 @@
-"""The loss is label-smoothed cross-entropy over real tokens, its hand-written gradient the true one."""
+"""The loss is label-smoothed cross-entropy over real tokens, and so is its gradient."""
 
 import keras
 import numpy as np
@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from tf_transformer import SmoothedCrossEntropy
-from tf_transformer.training import loss
+from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy
+from tf_transformer.training import TokenCount, loss
 
 
 def smoothed(label: int, vocabulary: int, label_smoothing: float) -> np.ndarray:
@@ -196,3 +196,25 @@ def test_it_survives_being_written_down():
 def test_smoothing_must_leave_something_of_the_label(label_smoothing):
     with pytest.raises(ValueError, match=r"label_smoothing must be in \[0, 1\), got"):
         SmoothedCrossEntropy(label_smoothing)
+
+
+@pytest.mark.parametrize("floatx", ["float16", "bfloat16"])
+def test_half_precision_as_keras_default_rounds_no_label(floatx):
+    """bfloat16 has no 257, float16 no 2,049; and neither counts much further by ones."""
+    random = np.random.default_rng(6)
+    labels = random.integers(2049, 4000, (30, 200)) | 1
+    logits = np.zeros((30, 200, 4000), "float32")
+    np.put_along_axis(logits, labels[..., None], 9.0, axis=-1)
+    usual = keras.config.floatx()
+    keras.config.set_floatx(floatx)
+    try:
+        value = SmoothedCrossEntropy(0.1)(labels, logits)
+        metrics = [Perplexity(), TokenAccuracy(), TokenCount()]
+        for metric in metrics:
+            metric.update_state(labels, logits)
+        perplexity, accuracy, tokens = (float(metric.result()) for metric in metrics)
+    finally:
+        keras.config.set_floatx(usual)
+    assert float(value) == pytest.approx(by_definition(labels[:1, :5], logits[:1, :5], 0.1), rel=1e-5)
+    assert perplexity == pytest.approx(1 + 3999 * np.exp(-9), rel=1e-5)
+    assert (accuracy, tokens) == (1, 6000)

@@ -69,6 +69,7 @@ def far_too_high(monkeypatch):
     monkeypatch.setattr(compiling, "LossScaling", partial(LossScaling, initial_scale=2.0**22))
 
 
+@pytest.mark.slow
 def test_a_training_ends_at_its_step_and_goes_on_exactly(eager, far_too_high, tmp_path):
     loaded = on(tmp_path, PAIRS, 64, steps=6, validate_every=3, precision="mixed_float16", save_every_seconds=60)
     whole, broken = (RunDirectory(tmp_path / name) for name in ("whole", "broken"))

@@ -193,6 +193,20 @@ def test_a_transformer_s_matrices_decay_and_its_biases_and_norms_do_not():
     assert {"kernel", "embeddings"} <= set(left)
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_the_user_excludes_from_decay_keeps_its_length_as_well(wrapped):
+    """By name and by variable, beside the vectors."""
+    weights = [keras.Variable(np.ones((2, 2)), name=name) for name in ("embeddings", "kernel", "other")]
+    weights.append(keras.Variable(np.ones(2), name="bias"))
+    optimizer = TransformerAdam(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_list=[weights[2]], var_names=["embed"])
+    stepping = keras.optimizers.LossScaleOptimizer(optimizer) if wrapped else optimizer
+    stepping.apply([tf.zeros(weight.shape) for weight in weights], weights)
+    assert [float(weight.numpy().flat[0]) for weight in weights] == pytest.approx([1, 0.95, 1, 1])
+    with pytest.raises(ValueError, match="has to be called before the optimizer's first step"):
+        optimizer.exclude_from_weight_decay(var_names=["kernel"])
+
+
 # -- make_optimizer ----
 
 

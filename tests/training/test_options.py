@@ -41,6 +41,10 @@ OPTIONS = {
 }
 
 
+# They compile what others here compile too; XLA with parts is held to the plain step in test_steps.py.
+SLOW = {"XLA and gradient accumulation", "XLA and R-Drop", "steps per execution"}
+
+
 def test_each_option_reaches_the_model():
     """A model learns with an option left out too. The optimizer's options have a test of their own."""
     arguments = {
@@ -101,7 +105,9 @@ def loss_of_guessing(labels):
     return -(share * np.log(share)).sum()
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize(
+    "option", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in OPTIONS]
+)
 def test_it_learns(option):
     keras.utils.set_random_seed(1)
     recipe = load_recipe(DEMO, [*SHRUNK, *OPTIONS[option]])

@@ -113,6 +113,18 @@ def test_weights_that_are_not_finite_are_never_saved(eager, tmp_path):
     assert not list(tmp_path.glob("step-*"))
 
 
+def test_a_step_without_memory_is_told_with_the_shape_of_its_batch(eager, tmp_path, monkeypatch):
+    def no_memory(*arguments, **options):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    monkeypatch.setattr(SmoothedCrossEntropy, "of_states", no_memory)
+    told = r"^out of memory at step 1, whose batch has \d x \d+ source and \d x \d+ target ids; "
+    with pytest.raises(UserError, match=told) as error:
+        experiment.train(on(tmp_path, PAIRS, 64), tmp_path / "run")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow  # TensorFlow waits ten seconds for memory
 def test_a_batch_that_is_too_large_is_told_with_its_shape(eager, tmp_path):
     """250,000 tokens would attend to one another: 500 GB."""
     tokens = 250_000

@@ -29,8 +29,8 @@ def make_batches(
 
     Pairs stream: no more are held than the shuffle buffer, the open batches and a little read ahead. Pairs of
     like length make a batch, as many as keep both its sides within `batch_tokens` positions, padding counted.
-    Pairs that are empty, too long or too unlike in length are dropped (`count_pairs` counts them). All other
-    pairs are seen exactly once an epoch; the last batches of a finite epoch may be small.
+    Pairs that are empty, too long or too unlike in length are dropped (`count_pairs` counts them). Each of the others
+    comes exactly once in a finite epoch, whose last batches may be small; for endless ones see `repeat`.
 
     Args:
         pairs: Source and target sentences; anything that can be iterated over anew each epoch.
@@ -40,7 +40,10 @@ def make_batches(
         max_ratio: How many times as long as the other a side may be, END counted; None for any.
         shuffle_buffer: Pairs to draw from at random, anew each epoch; None for the order given.
         seed: Makes the order of each epoch the same in every run; None for another each time.
-        repeat: Whether to go on for ever. Epochs then run into each other, with no small batch between them.
+        repeat: Whether to go on for ever. Epochs then run into each other, with no small batch between them: a pair
+            waits until its bucket (`bucket_bounds`) fills a batch. Where few pairs have a length that takes more
+            epochs than one: such a pair comes late, and then as often in one batch as there were epochs, or not at all
+            before the training ends. Less than a batch of each bucket waits at any time.
         row_multiple: Each batch's number of rows is a multiple of it, rows of padding filling up the last ones: with
             the number of devices, each device gets as many rows as the next, which Keras's `fit` asks for.
         fixed_shapes: Whether all batches of a bucket (`bucket_bounds`) have one shape, at the cost of more padding: for
@@ -53,7 +56,8 @@ def make_batches(
 
     Raises:
         UserError: For limits that make no sense. What `pairs` raises later, in mid-stream, arrives as a
-            `tf.errors.OpError`; around `model.fit`, `original_errors(pairs)` raises what a source raised itself.
+            `tf.errors.OpError`, and so does that `repeat` finds no pair to begin with; around `model.fit`,
+            `original_errors(pairs)` raises what a source raised itself.
 
     Example:
         >>> from tf_transformer.tokenizers import train_tokenizers
@@ -95,8 +99,10 @@ def make_batches(
     def numbers():
         if not repeat:
             return [next(epochs)]
+        if not any_kept(pairs, tokenizers, max_length, max_ratio):
+            raise UserError("no pair is left: all are empty, too long or too unlike; raise max_length or max_ratio")
         # Every iterator begins with the first one, so that a place among the batches can be found again.
-        return itertools.count() if any_kept(pairs, tokenizers, max_length, max_ratio) else []
+        return itertools.count()
 
     epochs = itertools.count()
     bounds = bucket_bounds(max_length)
@@ -120,7 +126,8 @@ def make_batches(
     # Nothing here is left to tuning, and its thread sleeps for ever longer times, up to a minute, which the end of an
     # iterator waits for: a validation of 11 seconds would take 20.
     options.autotune.enabled = False
-    return dataset.with_options(options).prefetch(2)
+    dataset = dataset.with_options(options).prefetch(2)
+    return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)) if repeat else dataset
 
 
 def shuffled(pairs: Iterable, buffer_size: int, rng: random.Random) -> Iterator:
@@ -190,7 +197,24 @@ def padding_share(batches: tf.data.Dataset, first: int | None = None) -> float:
 
 
 def with_known_length(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Counts the batches of a finite dataset and says so, which spares Keras a warning that the data ran out."""
+    """Counts the batches of a finite dataset and says so, which spares Keras a warning that the data ran out.
+
+    Args:
+        batches: What `make_batches` returned, or any other dataset that ends.
+
+    Returns:
+        The same batches, as a dataset that knows how many they are.
+
+    Raises:
+        UserError: The batches are endless.
+
+    Example:
+        >>> batches = tf.data.Dataset.range(10).filter(lambda number: number > 6)
+        >>> len(with_known_length(batches))
+        3
+    """
+    if batches.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise UserError("the batches are endless and can't be counted; make them without repeat, or take() some")
     number = sum(1 for _ in batches)
     return batches.apply(tf.data.experimental.assert_cardinality(number))
 

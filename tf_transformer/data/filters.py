@@ -19,6 +19,9 @@ KEPT, EMPTY, TOO_LONG, BAD_RATIO = range(4)
 CHUNK = 1000
 CHUNK_SPEC = (tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.string))
 
+# Pairs among which repeats are looked for: enough to tell what a corpus is like, few enough for the memory.
+REMEMBERED = 1_000_000
+
 
 @dataclasses.dataclass(frozen=True)
 class PairCounts:
@@ -31,6 +34,12 @@ class PairCounts:
         bad_ratio: Dropped: one side more than `max_ratio` times as long as the other.
         source_tokens: Tokens of the kept source sentences, END counted.
         target_tokens: Tokens of the kept target sentences, END counted.
+        copied: Kept pairs whose source and target are the same text.
+        repeated: Pairs that came before, among the first million kept.
+
+    Example:
+        >>> print(PairCounts(kept=2, empty=1, too_long=0, bad_ratio=0, source_tokens=7, target_tokens=8))
+        2 of 3 pairs kept (7 source and 8 target tokens); 1 dropped: 1 empty, 0 too long, 0 of unlike lengths
     """
 
     kept: int
@@ -39,6 +48,19 @@ class PairCounts:
     bad_ratio: int
     source_tokens: int
     target_tokens: int
+    copied: int = 0
+    repeated: int = 0
+
+    def doubts(self) -> list[str]:
+        """What a corpus for translation seldom is, a line each: more than half copies, or more than half repeats."""
+        lines = []
+        if self.copied > self.kept / 2:
+            lines.append(f"{self.copied:,} of {self.kept:,} pairs have the same text as source and target")
+        looked_at = min(self.kept, REMEMBERED)
+        if self.repeated > looked_at / 2:
+            first = "" if looked_at == self.kept else "the first "
+            lines.append(f"{self.repeated:,} of {first}{looked_at:,} pairs repeat an earlier one")
+        return lines
 
     def __str__(self) -> str:
         dropped = self.empty + self.too_long + self.bad_ratio
@@ -86,14 +108,22 @@ def count_pairs(
             tf.math.bincount(verdict, minlength=4),
             tf.reduce_sum((source.row_lengths() + 1) * kept),
             tf.reduce_sum((target.row_lengths() + 1) * kept),
+            verdict == KEPT,
         )
 
-    counts, source_tokens, target_tokens = np.zeros(4, np.int64), 0, 0
+    counts, source_tokens, target_tokens, copied, remembered, repeated = np.zeros(4, np.int64), 0, 0, 0, set(), 0
     for sources, targets in chunks(pairs):
-        found, in_source, in_target = judge(sources, targets)
+        found, in_source, in_target, kept = judge(sources, targets)
         counts += found.numpy()
         source_tokens += int(in_source)
         target_tokens += int(in_target)
+        texts = list(zip(sources[kept.numpy()], targets[kept.numpy()], strict=True))
+        copied += sum(source == target for source, target in texts)
+        # Hashes, which take less room than texts.
+        new = [hash(pair) for pair in texts[: REMEMBERED - len(remembered) - repeated]]
+        before = len(remembered)
+        remembered.update(new)
+        repeated += len(new) - (len(remembered) - before)
     return PairCounts(
         kept=int(counts[KEPT]),
         empty=int(counts[EMPTY]),
@@ -101,6 +131,8 @@ def count_pairs(
         bad_ratio=int(counts[BAD_RATIO]),
         source_tokens=source_tokens,
         target_tokens=target_tokens,
+        copied=copied,
+        repeated=repeated,
     )
 
 

@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import io
 import os
 import zlib
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from tf_transformer.errors import UserError
 
 # A change in the middle of a long file is to be noticed before much of it is read.
 LINES_BETWEEN_LOOKS = 1000
+
+# What reading a gzip file raises that is cut off or damaged.
+GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class Line(NamedTuple):
@@ -64,17 +68,16 @@ class LineFile:
         with self._open_again() as file:
             self._check_is_the_same(file, number)
             try:
-                for number, line in enumerate(file, start=1):
-                    if number == 1:
-                        line = line.removeprefix(codecs.BOM_UTF8)
-                    yield Line(self.path, number, line.removesuffix(b"\n").removesuffix(b"\r"))
+                for number, content in numbered_lines(file):
+                    yield Line(self.path, number, content)
                     if number % LINES_BETWEEN_LOOKS == 0:
                         self._check_is_the_same(file, number)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            except GZIP_ERRORS as error:
                 self._check_is_the_same(file, number)
                 raise UserError(
                     f"{self.path} is no whole gzip file ({one_line(error)}; line {number:,} was reached): fetch or "
-                    'compress it again, or set damaged to "skip" to leave out what can\'t be read'
+                    'compress it again, or set damaged to "skip" (data.damaged in a recipe) to leave out what can\'t '
+                    "be read"
                 ) from error
             except OSError as error:
                 raise UserError(
@@ -95,7 +98,7 @@ class LineFile:
         except UserError as error:
             if isinstance(error.__cause__, EOFError):
                 return Soundness(number, f"is cut off after line {number:,}")
-            if isinstance(error.__cause__, zlib.error | gzip.BadGzipFile):
+            if isinstance(error.__cause__, GZIP_ERRORS):
                 return Soundness(0, f"is damaged ({one_line(error.__cause__)})")
             raise
         return Soundness(number, None)
@@ -120,12 +123,25 @@ def _open(path: Path) -> BinaryIO:
         if not path.is_file():  # a pipe is refused too: a corpus is read more than once
             raise UserError(f"{path} is no regular file: give the path of a text file, plain or gzip")
         file = path.open("rb")
-        if path.suffix != ".gz" and file.peek(2)[:2] != b"\x1f\x8b":
+        if path.suffix != ".gz" and not is_gzip(file):
             return file
         file.close()
         return gzip.open(path)
     except OSError as error:
         raise UserError(f"cannot read {path} ({error.strerror}): check its permissions") from error
+
+
+def is_gzip(file: io.BufferedReader) -> bool:
+    """Whether what comes next in a file or a pipe is gzip, by its first bytes; they are left to be read."""
+    return file.peek(2)[:2] == b"\x1f\x8b"
+
+
+def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The lines, counted from 1, without their ends and without a byte order mark."""
+    for number, line in enumerate(file, start=1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        yield number, line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:

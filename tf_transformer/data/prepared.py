@@ -97,7 +97,7 @@ class PreparedPairs:
         where = " and ".join(self._damaged_records()) or "records are missing from its files"
         lost = f"{self._name}: {where}: {number:,} pairs read, {self._number - number:,} lost"
         if self.damaged == "error":
-            raise UserError(f'{lost}; prepare it again, or set damaged to "skip"')
+            raise UserError(f'{lost}; prepare it again, or set damaged to "skip" (data.damaged in a recipe)')
         self.lost = [lost]
 
     def _damaged_records(self) -> list[str]:

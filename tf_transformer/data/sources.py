@@ -80,7 +80,7 @@ class _FileSource(Source):
             raise UserError(
                 f"{line.path}, line {line.number}: invalid UTF-8 (byte 0x{line.content[error.start]:02x}, "
                 f'the line\'s {error.start + 1}.): convert the file to UTF-8, or set invalid_utf8 to "skip" '
-                "to leave such pairs out"
+                "(data.invalid_utf8 in a recipe) to leave such pairs out"
             ) from error
 
 

@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "options": ["DecodingOptions"],
         "samplers": ["RandomSampler", "row_keys"],
         "scoring": ["score_tokens", "shift_right"],
+        "recurrent_stepper": ["RecurrentStepper"],
         "stepper": ["Stepper"],
         "single": ["greedy_search", "sample"],
     },

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 from keras import ops
 
 from tf_transformer.decoding.candidates import IMPOSSIBLE, forced_token, length_penalty, likeliest, pick
+from tf_transformer.decoding.grammar import Grammar
 from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds, unknown_zero
 
 # Ranks what was cut at its limit behind all that is closed, and before nothing at all.
@@ -24,6 +26,7 @@ def beam_search(
     num_hypotheses: Any = 1,
     min_length: Any = 1,
     prefix: Any | None = None,
+    grammar: Grammar | None = None,
 ) -> tuple[Any, Any]:
     """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
 
@@ -44,6 +47,7 @@ def beam_search(
         min_length: the fewest tokens, the closing one counted.
         prefix: int (rows, prefix_len), tokens that the hypotheses must begin with, the closing one not among them; 0
             is padding.
+        grammar: says which tokens a hypothesis may go on with; any unless given.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
@@ -73,7 +77,11 @@ def beam_search(
         history = extend(rows["history"])
         logits, cache = model.step(ops.reshape(rows["tokens"], (-1,)), position, rows["cache"], history)
         forced = None if prefix is None else ops.repeat(forced_token(rows["prefix"], position), beam_size)
-        gains, ids = likeliest(logits, beam_size, position, end_id, min_length, forced)
+        allowed = None
+        if grammar is not None:
+            allowed = grammar.allowed(rows["grammar"], rows["limits"] - position)
+            allowed = ops.reshape(allowed, (-1, logits.shape[-1]))
+        gains, ids = likeliest(logits, beam_size, position, end_id, min_length, forced, allowed)
         choices = ops.shape(ids)[1]
         totals = ops.expand_dims(rows["log_probs"], axis=2) + ops.reshape(gains, (count, beam_size, choices))
         log_probs, chosen = ops.top_k(ops.reshape(totals, (count, beam_size * choices)), beam_size)
@@ -94,6 +102,10 @@ def beam_search(
         best_ranks, best = ops.top_k(ops.concatenate([rows["best_ranks"], ranks], axis=1), num_hypotheses)
         all_scores = ops.concatenate([rows["best_scores"], scores], axis=1)
         all_outputs = ops.concatenate([rows["best_outputs"], outputs], axis=1)
+
+        if grammar is not None:
+            parents_state = keras.tree.map_structure(lambda each: pick(each, parents), rows["grammar"])
+            rows = {**rows, "grammar": grammar.after(parents_state, tokens)}
 
         log_probs = ops.where(closed, IMPOSSIBLE, log_probs)
         # A log-probability only falls, and the penalty at the limit divides it by most.
@@ -127,6 +139,8 @@ def beam_search(
     }
     if prefix is not None:
         rows["prefix"] = ops.cast(prefix, "int32")
+    if grammar is not None:
+        rows["grammar"] = grammar.start(beam_size)
     outcome = run_rounds(model, advance, rows, beam_size, ("best_outputs", "best_scores", "best_ranks"))
     # What never was a hypothesis has not been cleared in "best_outputs".
     real = ops.not_equal(outcome["best_ranks"], IMPOSSIBLE)

@@ -18,6 +18,7 @@ def likeliest(
     end_id: int,
     min_length: Any = 1,
     forced: Any | None = None,
+    allowed: Any | None = None,
 ) -> tuple[Any, Any]:
     """The likeliest next tokens of each hypothesis: at least `count` that are allowed, where there are so many.
 
@@ -31,6 +32,7 @@ def likeliest(
         end_id: the token that closes a sequence.
         min_length: the fewest tokens of a sequence, the closing one counted; a scalar.
         forced: int (hypotheses,), the one token that is allowed; 0 where all are.
+        allowed: bool (hypotheses, vocabulary), the tokens that are allowed; all unless given.
 
     Returns:
         Log-probabilities, float32 (hypotheses, count + 2, or the vocabulary where it is smaller), from the highest down
@@ -38,8 +40,9 @@ def likeliest(
     """
     logits = ops.cast(logits, "float32")
     # Two more than asked for, since padding and the closing token may drop out.
-    values, ids = top_k(logits, ops.minimum(count + 2, logits.shape[-1]))
-    highest = values[:, :1]
+    candidates = logits if allowed is None else ops.where(allowed, logits, IMPOSSIBLE)
+    values, ids = top_k(candidates, ops.minimum(count + 2, logits.shape[-1]))
+    highest = values[:, :1] if allowed is None else ops.max(logits, axis=-1, keepdims=True)
     normaliser = highest + ops.log(ops.sum(ops.exp(logits - highest), axis=-1, keepdims=True))
     too_early = ops.less(position + 1, min_length)
     banned = ops.logical_or(ops.equal(ids, PAD_ID), ops.logical_and(ops.equal(ids, end_id), too_early))
@@ -91,6 +94,10 @@ def length_penalty(length: Any, alpha: Any) -> Any:
     Args:
         length: tokens, the closing one counted.
         alpha: 0 for none; the paper has 0.6.
+
+    Example:
+        >>> float(length_penalty(7, alpha=1.0))
+        2.0
     """
     return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, ops.cast(alpha, "float32"))
 

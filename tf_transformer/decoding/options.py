@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
 from typing import Any
 
 from tf_transformer.errors import UserError
@@ -17,15 +17,15 @@ class DecodingOptions:
 
     Attributes:
         beam_size: hypotheses followed side by side; 1 is greedy search.
-        alpha: strength of the length penalty: a hypothesis's score is `log P / ((5 + length) / 6)^alpha`.
+        alpha: strength of the length penalty, from 0 to 10: a hypothesis's score is `log P / ((5 + length) / 6)^alpha`.
         num_hypotheses: translations of each text, best first; in a search at most `beam_size`.
         min_length: the fewest tokens.
         extra_length: the most tokens beyond the source's number of them.
         max_length: the most tokens; None for no other limit than the model's and `extra_length`'s.
-        temperature: 0 searches for the likeliest; above it tokens are drawn, at 1 with the model's probabilities, lower
-            prefers likely ones.
+        temperature: 0 searches for the likeliest; from 1e-6 to 1e6 tokens are drawn, at 1 with the model's
+            probabilities, lower prefers likely ones.
         top_k: draws among so many likeliest tokens; 0 among all.
-        top_p: draws among the likeliest tokens that have this probability together.
+        top_p: draws among the likeliest tokens that have this probability together, from 1e-6 to 1.
         seed: of the draws.
         replace_unknown: whether an unknown token becomes the source word that it attends to.
 
@@ -50,16 +50,19 @@ class DecodingOptions:
     replace_unknown: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in LEAST.items():
+        for name, (least, most) in RANGES.items():
             value = getattr(self, name)
-            if value is not None and not value >= least:  # so that NaN is refused too
+            if name == "max_length" and value is None:
+                continue
+            kind, told = (Real, "a number") if name in OF_FLOATS else (Integral, "a whole number")
+            if isinstance(value, bool) or not isinstance(value, kind):
+                raise UserError(f"{name} is {value!r}; it must be {told}")
+            if not value >= least:  # so that NaN is refused too
                 raise UserError(f"{name} is {value}; it must be at least {least}")
-            if value == math.inf:
-                raise UserError(f"{name} is {value}; it must be finite")
-            if isinstance(value, int) and value > MOST:
-                raise UserError(f"{name} is {value}; it must be at most {MOST}")
-        if not 0 < self.top_p <= 1:
-            raise UserError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+            if value > most:
+                raise UserError(f"{name} is {value}; it must be at most {most}")
+        if 0 < self.temperature < COLDEST:
+            raise UserError(f"temperature is {self.temperature}; it must be 0, or at least {COLDEST}")
         if not self.temperature and self.num_hypotheses > self.beam_size:
             raise UserError(
                 f"num_hypotheses is {self.num_hypotheses}; it must be at most beam_size, {self.beam_size}, "
@@ -72,13 +75,19 @@ class DecodingOptions:
         """These options with some changed; the beam is widened to the hypotheses asked for unless it is given.
 
         Raises:
-            UserError: a value that can't be, or one of the draws' options where nothing is drawn.
+            UserError: no such option, a value that can't be, one of the draws' options where nothing is drawn, or a
+                beam where tokens are drawn.
 
         Example:
             >>> DecodingOptions(beam_size=1).changed(num_hypotheses=3).beam_size
             3
         """
-        if "num_hypotheses" in changes and "beam_size" not in changes:
+        unknown = sorted(set(changes) - {field.name for field in fields(self)})
+        if unknown:
+            names = ", ".join(field.name for field in fields(self))
+            raise UserError(f"unknown option {unknown[0]}; choose from {names}")
+        beam_size = changes.get("beam_size")
+        if isinstance(changes.get("num_hypotheses"), Integral) and beam_size is None:
             changes["beam_size"] = max(self.beam_size, changes["num_hypotheses"])
         options = replace(self, **changes)
         # A temperature of 0 that is given is a search that is asked for; one that isn't has been forgotten.
@@ -88,6 +97,10 @@ class DecodingOptions:
                     raise UserError(
                         f"{name} is {changes[name]}, but no tokens are drawn; give a temperature above 0 too"
                     )
+        if options.temperature and beam_size and beam_size > 1:
+            raise UserError(
+                f"beam_size is {beam_size}, but tokens are drawn, not searched for; leave it out, or give temperature 0"
+            )
         return options
 
 
@@ -97,18 +110,25 @@ OF_DRAWS = ("top_k", "top_p", "seed")
 # What an int32 holds.
 MOST = 2**31 - 1
 
-# The least value of each option.
-LEAST = {
-    "beam_size": 1,
-    "alpha": 0,
-    "num_hypotheses": 1,
-    "min_length": 1,
-    "extra_length": 0,
-    "max_length": 1,
-    "temperature": 0,
-    "top_k": 0,
-    "seed": 0,
+# Below it, and near 0 in float32, a temperature draws nothing but the likeliest token.
+COLDEST = 1e-6
+
+# The least and the most of each option. With the highest alpha the scores of 6,000 tokens are normal float32 numbers
+# still, and come in the right order.
+RANGES = {
+    "beam_size": (1, MOST),
+    "alpha": (0, 10),
+    "num_hypotheses": (1, MOST),
+    "min_length": (1, MOST),
+    "extra_length": (0, MOST),
+    "max_length": (1, MOST),
+    "temperature": (0, 1e6),
+    "top_k": (0, MOST),
+    "top_p": (1e-6, 1),
+    "seed": (0, MOST),
 }
+
+OF_FLOATS = ("alpha", "temperature", "top_p")
 
 
 def check_positions(options: DecodingOptions, positions: int) -> None:
@@ -130,26 +150,28 @@ def check_options(options: dict[str, Any]) -> list[Any]:
     """
     import tensorflow as tf
 
-    checks = [
-        tf.debugging.assert_greater_equal(
-            options[name], tf.cast(least, options[name].dtype), f"{name} must be >= {least}"
+    checks = []
+    for name, (least, most) in {**RANGES, "max_length": (0, MOST)}.items():
+        if name not in options:
+            continue
+        value = options[name]
+        checks.append(
+            tf.debugging.assert_greater_equal(value, tf.cast(least, value.dtype), f"{name} must be >= {least}")
         )
-        for name, least in {**LEAST, "max_length": 0}.items()
-        if name in options
-    ]
-    finite = [
-        tf.debugging.assert_less(options[name], math.inf, f"{name} must be finite") for name in ("alpha", "temperature")
-    ]
+        if name in OF_FLOATS:
+            checks.append(tf.debugging.assert_less_equal(value, float(most), f"{name} must be <= {most}"))
     searches = tf.equal(options["temperature"], 0.0)
-    most = tf.where(searches, options["beam_size"], options["num_hypotheses"])
+    most_hypotheses = tf.where(searches, options["beam_size"], options["num_hypotheses"])
     longest = tf.where(options["max_length"] > 0, options["max_length"], options["min_length"])
     return [
         *checks,
-        *finite,
-        tf.debugging.assert_positive(options["top_p"], "top_p must be above 0"),
-        tf.debugging.assert_less_equal(options["top_p"], 1.0, "top_p must be at most 1"),
+        tf.debugging.Assert(
+            searches | (options["temperature"] >= COLDEST), [f"temperature must be 0, or >= {COLDEST}"]
+        ),
         tf.debugging.assert_less_equal(
-            options["num_hypotheses"], most, "num_hypotheses must be at most beam_size, unless temperature is above 0"
+            options["num_hypotheses"],
+            most_hypotheses,
+            "num_hypotheses must be at most beam_size, unless temperature is above 0",
         ),
         tf.debugging.assert_less_equal(options["min_length"], longest, "min_length must be at most max_length"),
     ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import keras
 from keras import ops
 
-# The tensors of a search by name, the first axis of each one row for each sentence.
+# The tensors of a search by name, or several of them under one; the first axis of each is one row for each sentence.
 Rows = dict[str, Any]
 
 # Steps between two tidyings. Fewer would copy the cache more often, more would carry what is no longer needed along.
@@ -27,6 +28,14 @@ class StepModel(Protocol):
 
     def settle(self, cache: Any, rows: Any, entries: Any) -> Any:
         """The cache of some rows, int32 (kept,), with some entries of each, int32 (kept, n)."""
+        ...
+
+
+class Stepping(StepModel, Protocol):
+    """What an export asks of a model beside: the cache to begin with."""
+
+    def start_cache(self, source_ids: Any, beams: Any = 1) -> Any:
+        """Reads the source, int (rows, source_len), for so many hypotheses a row; each tensor has the rows in front."""
         ...
 
 
@@ -60,7 +69,8 @@ def run_rounds(
     def tidy(rows: Rows) -> Rows:
         (kept,) = ops.nonzero(ops.logical_not(rows["done"]))
         kept = ops.cast(kept, "int32")
-        others = {name: ops.take(rows[name], kept, axis=0) for name in rows if name != "cache"}
+        others = {name: rows[name] for name in rows if name != "cache"}
+        others = keras.tree.map_structure(lambda each: ops.take(each, kept, axis=0), others)
         # The needed entries of each row, first to last; the row that needs most says how many stay.
         needed = ops.cast(ops.any(others["history"], axis=1), "int32")
         _, entries = ops.top_k(needed, ops.max(ops.sum(needed, axis=1), initial=0))

@@ -64,6 +64,13 @@ def row_keys(source_ids: Any, copies: Any = 1) -> Any:
 
     Returns:
         uint32 (rows * copies,), the copies of a row one after the other.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer.decoding import row_keys
+        >>> alone, padded = row_keys(np.array([[5, 3]])), row_keys(np.array([[7, 8, 3], [5, 3, 0]]))
+        >>> bool(alone[0] == padded[1])
+        True
     """
     ids = ops.cast(source_ids, "uint32")
     place = ops.cast(ops.arange(ops.shape(ids)[1], dtype="int32"), "uint32")

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
 
 def shift_right(target_ids: Any, start_id: int) -> Any:
-    """What the decoder reads to choose `target_ids`, int (batch, length): the start token, and all but the last."""
+    """What the decoder reads to choose `target_ids`, int (batch, length): the start token, and all but the last.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer.decoding import shift_right
+        >>> shift_right(np.array([[7, 8, 3]]), start_id=2).numpy().tolist()
+        [[2, 7, 8]]
+    """
     target_ids = ops.convert_to_tensor(target_ids)
     return ops.concatenate([ops.full_like(target_ids[:, :1], start_id), target_ids[:, :-1]], axis=1)
 

@@ -85,6 +85,19 @@ def sample(
 
     Returns:
         What `greedy_search` returns; the log-probabilities are the model's, whatever the sampler's temperature.
+
+    Example:
+        >>> import numpy as np, tf_transformer as tt
+        >>> from tf_transformer.decoding import RandomSampler, Stepper, row_keys, sample
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
+        >>> source = np.array([[5, 6, 3], [7, 3, 0]])
+        >>> _ = model((source, source))
+        >>> stepper = Stepper(model)
+        >>> options = {"sampler": RandomSampler(temperature=0.8), "keys": row_keys(source), "candidates": 20}
+        >>> limits = np.array([9, 8])
+        >>> ids, log_probs = sample(stepper, stepper.start_cache(source), limits, start_id=2, end_id=3, **options)
+        >>> ids.shape, log_probs.shape
+        (TensorShape([2, 9]), TensorShape([2]))
     """
     return _search(model, cache, limits, start_id, end_id, min_length, prefix, candidates, keys, sampler)
 

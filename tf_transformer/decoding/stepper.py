@@ -14,8 +14,17 @@ import keras
 from keras import ops
 
 from tf_transformer.decoding.rounds import unknown_zero
-from tf_transformer.layers.attention import FORBIDDEN, MultiHeadAttention
-from tf_transformer.layers.masks import padding_mask
+from tf_transformer.decoding.weights import (
+    apply_dense,
+    attend,
+    forbidden,
+    read,
+    read_dense,
+    read_query,
+    read_vocabulary,
+    split_heads,
+)
+from tf_transformer.layers.attention import FORBIDDEN
 
 if TYPE_CHECKING:
     from tf_transformer.layers.decoder import DecoderLayer
@@ -51,15 +60,11 @@ class Stepper:
         decoder = model.decoder
         self.model = model
         dtype = model.compute_dtype
-        self.embeddings = _read(decoder.embedding.embeddings, dtype)
+        self.embeddings, self.projection = read_vocabulary(model)
         self.scale = math.sqrt(model.d_model)
         self.positions = ops.convert_to_tensor(decoder.position_encoding.table, dtype)
         self.layers = [_LayerWeights(layer) for layer in decoder.layers]
         self.norm = _norm(decoder.norm) if model.norm_first else None
-        if model.share_embeddings == "none":
-            self.projection = _read(model.projection.kernel, dtype)
-        else:
-            self.projection = ops.transpose(self.embeddings)
 
     def start_cache(self, source_ids: Any, beams: Any = 1) -> Cache:
         """Encodes the source.
@@ -76,10 +81,9 @@ class Stepper:
             source_len).
         """
         context = self.model.encoder(source_ids, training=False)
-        mask = ops.expand_dims(padding_mask(source_ids), axis=1)
         return {
             "layers": [layer.start_cache(context, beams, unknown_zero()) for layer in self.layers],
-            "context_mask": ops.cast(ops.where(mask, 0.0, FORBIDDEN), "float32"),
+            "context_mask": forbidden(source_ids),
         }
 
     def step(self, ids: Any, position: Any, cache: Cache, history: Any) -> tuple[Any, Cache]:
@@ -127,15 +131,15 @@ class _LayerWeights:
         attention, cross = layer.self_attention, layer.cross_attention
         self.sizes = attention.num_heads, attention.key_width, attention.value_width
         self.self_in = _head_by_head(
-            attention.num_heads, _query(attention), _dense(attention.key), _dense(attention.value)
+            attention.num_heads, read_query(attention), read_dense(attention.key), read_dense(attention.value)
         )
-        self.self_out = _dense(attention.output_projection)
-        self.cross_query = _query(cross)
-        self.cross_in = _dense(cross.key), _dense(cross.value)
-        self.cross_out = _dense(cross.output_projection)
+        self.self_out = read_dense(attention.output_projection)
+        self.cross_query = read_query(cross)
+        self.cross_in = read_dense(cross.key), read_dense(cross.value)
+        self.cross_out = read_dense(cross.output_projection)
         self.hidden, self.feed_forward_out = (
-            _dense(layer.feed_forward.hidden),
-            _dense(layer.feed_forward.output_projection),
+            read_dense(layer.feed_forward.hidden),
+            read_dense(layer.feed_forward.output_projection),
         )
         residuals = layer.self_attention_residual, layer.cross_attention_residual, layer.feed_forward_residual
         self.norms = [_norm(residual.norm) for residual in residuals]
@@ -145,7 +149,7 @@ class _LayerWeights:
         batch, length, width = ops.shape(context)
         flat = ops.reshape(context, (batch * length, width))
         key, value = (
-            ops.transpose(ops.reshape(_apply(flat, dense), (batch, length, heads, head_width)), (0, 2, 1, 3))
+            ops.transpose(ops.reshape(apply_dense(flat, dense), (batch, length, heads, head_width)), (0, 2, 1, 3))
             for dense, head_width in zip(self.cross_in, (key_width, value_width), strict=True)
         )
         return {
@@ -161,19 +165,19 @@ class _LayerWeights:
         self_norm, cross_norm, feed_forward_norm = self.norms
 
         heads, key_width, _ = self.sizes
-        y = _split_heads(_apply(self._enter(x, self_norm), self.self_in), beams, heads)
+        y = split_heads(apply_dense(self._enter(x, self_norm), self.self_in), beams, heads)
         query, key, value = ops.split(y, (key_width, 2 * key_width), axis=-1)
         keys = ops.concatenate([cache["keys"], key], axis=2)
         values = ops.concatenate([cache["values"], value], axis=2)
-        y = _attend(query, [(cache["settled_keys"], cache["settled_values"]), (keys, values)], mask)
-        x = self._leave(x, _apply(y, self.self_out), self_norm)
+        y = attend(query, [(cache["settled_keys"], cache["settled_values"]), (keys, values)], mask)
+        x = self._leave(x, apply_dense(y, self.self_out), self_norm)
 
-        query = _split_heads(_apply(self._enter(x, cross_norm), self.cross_query), beams, heads)
-        y = _attend(query, [(cache["context_keys"], cache["context_values"])], context_mask)
-        x = self._leave(x, _apply(y, self.cross_out), cross_norm)
+        query = split_heads(apply_dense(self._enter(x, cross_norm), self.cross_query), beams, heads)
+        y = attend(query, [(cache["context_keys"], cache["context_values"])], context_mask)
+        x = self._leave(x, apply_dense(y, self.cross_out), cross_norm)
 
-        y = ops.relu(_apply(self._enter(x, feed_forward_norm), self.hidden))
-        x = self._leave(x, _apply(y, self.feed_forward_out), feed_forward_norm)
+        y = ops.relu(apply_dense(self._enter(x, feed_forward_norm), self.hidden))
+        x = self._leave(x, apply_dense(y, self.feed_forward_out), feed_forward_norm)
         return x, {**cache, "keys": keys, "values": values}
 
     def settle(self, cache: Cache, rows: Any, entries: Any) -> Cache:
@@ -195,21 +199,6 @@ class _LayerWeights:
         return x + y if self.norm_first else _normalise(x + y, norm)
 
 
-def _read(variable: Any, dtype: str) -> Any:
-    return ops.cast(ops.convert_to_tensor(variable), dtype)
-
-
-def _dense(layer: Any) -> tuple[Any, Any]:
-    return _read(layer.kernel, layer.compute_dtype), _read(layer.bias, layer.compute_dtype)
-
-
-def _query(attention: MultiHeadAttention) -> tuple[Any, Any]:
-    """The query's projection with the attention's `1 / sqrt(d_k)` in it."""
-    kernel, bias = _dense(attention.query)
-    scale = 1.0 / math.sqrt(attention.key_width)
-    return kernel * scale, bias * scale
-
-
 def _head_by_head(heads: int, *dense: tuple[Any, Any]) -> tuple[Any, Any]:
     """Joins projections to one, whose output holds the first head's outputs of each, then the second's, and so on."""
     kernels = [ops.reshape(kernel, (kernel.shape[0], heads, -1)) for kernel, _ in dense]
@@ -220,12 +209,7 @@ def _head_by_head(heads: int, *dense: tuple[Any, Any]) -> tuple[Any, Any]:
 
 def _norm(layer: Any) -> tuple[Any, Any, float]:
     dtype = keras.backend.result_type(layer.compute_dtype, "float32")
-    return _read(layer.gamma, dtype), _read(layer.beta, dtype), layer.epsilon
-
-
-def _apply(x: Any, dense: tuple[Any, Any]) -> Any:
-    kernel, bias = dense
-    return ops.matmul(x, kernel) + bias
+    return read(layer.gamma, dtype), read(layer.beta, dtype), layer.epsilon
 
 
 def _normalise(x: Any, norm: tuple[Any, Any, float]) -> Any:
@@ -235,34 +219,3 @@ def _normalise(x: Any, norm: tuple[Any, Any, float]) -> Any:
     x = x - ops.mean(x, axis=-1, keepdims=True)
     variance = ops.mean(ops.square(x), axis=-1, keepdims=True)
     return ops.cast(x * (ops.rsqrt(variance + epsilon) * gamma) + beta, dtype)
-
-
-def _split_heads(x: Any, beams: Any, heads: int) -> Any:
-    """Maps (batch * beams, heads * width) to (batch, heads, beams, width)."""
-    x = ops.reshape(x, (-1, beams, heads, x.shape[-1] // heads))
-    if isinstance(beams, int) and beams == 1:
-        return ops.reshape(x, (-1, heads, 1, x.shape[-1]))
-    return ops.transpose(x, (0, 2, 1, 3))
-
-
-def _attend(query: Any, memories: list[tuple[Any, Any]], mask: Any) -> Any:
-    """Attends to all of several memories at once.
-
-    Args:
-        query: float (batch, heads, beams, width), scaled.
-        memories: keys and values, each (batch, heads, its own length, width).
-        mask: what is added to the logits, float32 (batch, 1, beams or 1, length of all).
-
-    Returns:
-        float (batch * beams, heads * width).
-    """
-    logits = [ops.matmul(query, ops.swapaxes(keys, -1, -2)) for keys, _ in memories]
-    joined = logits[0] if len(logits) == 1 else ops.concatenate(logits, axis=-1)
-    weights = ops.cast(ops.softmax(ops.cast(joined, "float32") + mask, axis=-1), query.dtype)
-    y, start = None, 0
-    for keys, values in memories:
-        end = start + ops.shape(keys)[2]
-        part = ops.matmul(weights[..., start:end], values)
-        y, start = part if y is None else y + part, end
-    _, heads, _, width = y.shape
-    return ops.reshape(ops.transpose(y, (0, 2, 1, 3)), (-1, heads * width))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from tf_transformer.model import Transformer
+from tf_transformer.model_kinds import MODEL_KINDS
 from tf_transformer.recipe import Recipe
+from tf_transformer.sequence_model import SequenceModel
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.loss_scaling import LossScaling
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
 from tf_transformer.training.optimizer import make_optimizer
 
 
-def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) -> Transformer:
-    """Makes a recipe's model, built and compiled."""
+def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) -> SequenceModel:
+    """Makes a recipe's model, built and compiled.
+
+    Example:
+        >>> from tf_transformer.recipe import load_recipe
+        >>> recipe = load_recipe("train/recipes/demo.yaml")
+        >>> make_model(recipe, input_vocab_size=1000, target_vocab_size=1000).count_params()
+        1053696
+    """
     arguments = recipe.model.arguments(input_vocab_size, target_vocab_size)
-    model = Transformer(**arguments, dtype=recipe.training.precision)
+    model = MODEL_KINDS[recipe.model.kind](**arguments, dtype=recipe.training.precision)
     model.build(((None, None), (None, None)))
     compile_model(model, recipe)
     # What makes variables would be traced twice; and there must be some for a state to be put into.
@@ -22,10 +30,18 @@ def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) ->
     return model
 
 
-def compile_model(model: Transformer, recipe: Recipe) -> None:
+def compile_model(model: SequenceModel, recipe: Recipe) -> None:
     """Compiles a model as its recipe says; unless it says otherwise, as the paper does.
 
     That is Adam with the paper's learning-rate schedule, and smoothed cross-entropy.
+
+    Example:
+        >>> from tf_transformer import Transformer
+        >>> from tf_transformer.recipe import load_recipe
+        >>> model = Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
+        >>> compile_model(model, load_recipe("train/recipes/demo.yaml"))
+        >>> model.loss.label_smoothing
+        0.1
     """
     training = recipe.training
     optimizer = make_optimizer(training, model.d_model)

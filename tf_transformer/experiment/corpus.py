@@ -14,7 +14,10 @@ from tf_transformer.data.demo import DemoSource
 from tf_transformer.data.filters import count_pairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
-from tf_transformer.recipe import DataSettings, Recipe
+from tf_transformer.parsing.bank import DemoTrees
+from tf_transformer.parsing.pairs import TreePairs
+from tf_transformer.parsing.reading import TreeFiles
+from tf_transformer.recipe import Recipe
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -27,23 +30,26 @@ Pairs = Iterable[tuple[str, str]]
 PADDING_BATCHES = 1000
 
 
-def open_source(data: DataSettings, split: str) -> Pairs:
+def open_source(recipe: Recipe, split: str) -> Pairs:
     """Opens the pairs of a split.
 
     Args:
-        data: the recipe's section.
+        recipe: its section `data` says where they are.
         split: "train", "validation" or "test".
 
     Returns:
-        Pairs of source and target text, to be iterated over as often as one likes.
+        Pairs of source and target text, to be iterated over as often as one likes; for task parsing `TreePairs`.
 
     Raises:
         UserError: they can't be read.
     """
+    data = recipe.data
     where = getattr(data, split)
     root = Path(data.root or ".")
     if data.kind == "demo":
-        return DemoSource(where)
+        return TreePairs(DemoTrees(where)) if recipe.task == "parsing" else DemoSource(where)
+    if data.kind == "trees":
+        return TreePairs(TreeFiles(root / where))
     if data.kind == "files":
         return TextFiles(root / where[0], root / where[1], data.invalid_utf8, data.damaged)
     if data.kind == "tsv":
@@ -83,7 +89,7 @@ def tell_batches(
     row_multiple: int,
     console: Console,
 ) -> None:
-    """Tells what the batches of a recipe hold.
+    """Tells what the batches of a recipe hold, and warns of a corpus that looks like a mistake.
 
     Raises:
         UserError: of training or of validation no pair is left.
@@ -93,6 +99,8 @@ def tell_batches(
         if not counts.kept:
             raise UserError(f"data.{name}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
         console.print(f"{name}: {counts}", highlight=False)
+        for doubt in counts.doubts():
+            console.print(f"{name}: warning: {doubt}; check what data.{name} names", highlight=False)
         tell_left_out(name, pairs, console)
     plain, shuffled = _batch_options(recipe, row_multiple)
     share = padding_share(make_batches(train_pairs, tokenizers, **plain, **shuffled), first=PADDING_BATCHES)

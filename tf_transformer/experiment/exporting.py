@@ -9,7 +9,7 @@ from typing import Any
 
 from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
 from tf_transformer.export.saved_model import export_saved_model, version_folder
-from tf_transformer.export.translator import Translator
+from tf_transformer.export.translator import make_translator
 from tf_transformer.recipe import load_recipe
 from tf_transformer.run_directory import RunDirectory, load_model
 
@@ -20,7 +20,7 @@ def export_run(
     changes: Mapping[str, Any] | None = None,
     half: bool = False,
 ) -> Path:
-    """Exports a run's best checkpoint as a SavedModel.
+    """Exports a run's best checkpoint as a SavedModel, which works in float32 whatever the model was trained in.
 
     Args:
         run: the run directory.
@@ -30,16 +30,48 @@ def export_run(
 
     Returns:
         The folder written.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.recipe import save_recipe
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=280, target_vocab_size=280, max_length=64)
+        >>> model.build(((None, None), (None, None)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = RunDirectory.create(f"{folder}/runs/small")  # a training leaves the same there
+        ...     save_recipe(tt.load_recipe("train/recipes/demo.yaml"), run.recipe)
+        ...     tokenizers.save(run.tokenizer)
+        ...     model.save(run.best)
+        ...     export_run(run, f"{folder}/savedmodels/small").name
+        '1'
     """
     folder = version_folder(destination)  # refused before anything is loaded
     options = load_recipe(run.recipe).evaluation.decoding_options().changed(**(changes or {}))
-    translator = Translator(load_model(run.path), run.load_tokenizers(), options, half)
+    translator = make_translator(load_model(run.best_checkpoint(), "float32"), run.load_tokenizers(), options, half)
     return export_saved_model(translator, folder)
 
 
 def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, quantization: str | None = None) -> Path:
-    """Exports a run's best checkpoint for CTranslate2; see `export_ctranslate2`."""
+    """Exports a run's best checkpoint for CTranslate2; see `export_ctranslate2`.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.recipe import save_recipe
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=280, target_vocab_size=280, max_length=64)
+        >>> model.build(((None, None), (None, None)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = RunDirectory.create(f"{folder}/runs/small")  # a training leaves the same there
+        ...     save_recipe(tt.load_recipe("train/recipes/demo.yaml"), run.recipe)
+        ...     tokenizers.save(run.tokenizer)
+        ...     model.save(run.best)
+        ...     folder = export_run_ctranslate2(run, f"{folder}/ct2")
+        ...     (folder / "model.bin").is_file()
+        True
+    """
     import_ctranslate2()
     folder = free_folder(destination)  # refused before anything is loaded
     options = load_recipe(run.recipe).evaluation.decoding_options()
-    return export_ctranslate2(load_model(run.path), run.load_tokenizers(), folder, quantization, options)
+    return export_ctranslate2(load_model(run.best_checkpoint()), run.load_tokenizers(), folder, quantization, options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import keras
@@ -12,10 +11,11 @@ from rich.console import Console
 
 from tf_transformer.data.lookup import find_pairs
 from tf_transformer.experiment.corpus import Pairs
-from tf_transformer.export.translator import Translator
+from tf_transformer.export.translator import make_translator
 from tf_transformer.model import Transformer
 from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory
+from tf_transformer.tensorboard.event_file import forget_after
 from tf_transformer.tensorboard.training import tensorboard_callbacks
 from tf_transformer.training.callbacks import AveragedWeights, EpochEnds, Pace
 from tf_transformer.training.checkpoints import Checkpoints
@@ -77,9 +77,8 @@ def fit(
     callbacks = [EpochEnds(training.steps, training.validate_every), *average]
     if chief:
         # Greedily: it is to show the model's progress, at little cost.
-        translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
-        shown = max(training.sample_translations, recipe.tensorboard.attention, recipe.tensorboard.bleu)
-        tensorboard = tensorboard_callbacks(recipe, run, translator, list(islice(validation_pairs, shown)))
+        translator = make_translator(model, tokenizers, recipe.evaluation.decoding_options().changed(beam_size=1))
+        tensorboard = tensorboard_callbacks(recipe, run, translator, validation_pairs)
         callbacks += [faults, pace, wait, *tensorboard, checkpoints, progress]
     early_stopping = None
     if training.early_stopping:
@@ -105,6 +104,8 @@ def fit(
     for path in chief_first(strategy, lambda: state.restore(model)):
         console.print(f"{path}: damaged, passed over", highlight=False, markup=False)
     check_agreement(strategy, step=state.step)
+    if chief:
+        forget_after(run.logs, state.step)
     if state.step:
         console.print(f"going on from step {state.step:,}", highlight=False)
     if state.ended:

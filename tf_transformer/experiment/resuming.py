@@ -157,10 +157,13 @@ def find_state(path: str | os.PathLike, recipe: Recipe) -> Path:
         raise UserError(f"--resume {states[-1]}: damaged; give another state, or the folder of another run")
     origin = run_of(states[-1])
     theirs = load_recipe(RunDirectory.open(origin.path).recipe)
-    other = [key for key in _differences(recipe, theirs) if key.startswith(SHAPES) and key not in SHAPELESS]
+    differences = _differences(recipe, theirs)
+    other = [key for key in differences if key.startswith(SHAPES) and key not in SHAPELESS]
+    here, there = recipe.flat(), theirs.flat()
     # A layer that drops nothing has no seed, so that there are other variables.
-    rates = [(key, recipe.flat()[key], theirs.flat()[key]) for key in SHAPELESS if key.endswith("dropout_rate")]
-    other += [f"{key} ({theirs} there, {ours} here)" for key, ours, theirs in rates if (ours == 0) != (theirs == 0)]
+    for key in differences:
+        if key.endswith("dropout_rate") and 0 in (here[key], there[key]):
+            other.append(f"{key} ({there[key]} there, {here[key]} here)")
     # What an optimizer's variables are depends on these; their other values may differ.
     ours, before = recipe.training, theirs.training
     if (ours.ema is None) != (before.ema is None):

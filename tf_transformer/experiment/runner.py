@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import keras
 from rich.console import Console
 
+from tf_transformer.backend import check_is_tensorflow
 from tf_transformer.data.batching import check_batch_tokens
 from tf_transformer.data.failures import original_errors
 from tf_transformer.errors import UserError
@@ -33,9 +34,11 @@ from tf_transformer.experiment.resuming import (
     save_start,
 )
 from tf_transformer.experiment.scoring import evaluate
+from tf_transformer.parsing.guide import WordGuide
 from tf_transformer.recipe import Recipe, save_recipe
+from tf_transformer.recipe.settings import TRANSFORMER_ALONE
 from tf_transformer.run_directory import RunDirectory
-from tf_transformer.tokenizers import train_tokenizers
+from tf_transformer.tokenizers import train_parsing_tokenizers, train_tokenizers
 from tf_transformer.training.cluster import is_chief
 from tf_transformer.training.distribution import make_strategy, set_single_threaded_operations
 from tf_transformer.training.multi_worker import check_agreement, telling_lost_workers, wait_for_all
@@ -69,10 +72,26 @@ def train(
         The run directory.
 
     Raises:
-        UserError: a mistake in the recipe's data, a folder that holds another run, a fault that ends the training.
+        UserError: a mistake in the recipe's data, a folder that holds another run, a fault that ends the training, or
+            another backend of Keras than TensorFlow.
         Preempted: SIGTERM came; the training can go on.
         WorkerLost: another worker's process has ended.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.experiment import train
+        >>> small = ["model.num_layers=1", "model.d_model=8", "model.dff=16", "evaluation.beam_size=1"]
+        >>> data = ["data.train=test", "data.validation=test", "data.test=null"]
+        >>> short = ["training.steps=1", "training.validate_every=1", "training.sample_translations=0"]
+        >>> silent = ["tensorboard.attention=0", "tensorboard.bleu=0"]
+        >>> recipe = tt.load_recipe("train/recipes/demo.yaml", small + data + short + silent)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = train(recipe, f"{folder}/runs/small")
+        ...     [path.name for path in run.step_checkpoints()]
+        ['step-00000001.keras']
     """
+    check_is_tensorflow("a training from a recipe")
     console = console if console and is_chief() else Console(quiet=True)
     with ExitStack() as held:
         return _train(recipe, RunDirectory(run_path), console, resume, held)
@@ -91,8 +110,8 @@ def _train(
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
     row_multiple = strategy.num_replicas_in_sync * recipe.training.parts()
     check_batch_tokens(recipe.data.batch_tokens, recipe.data.max_length, row_multiple)
-    train_pairs, validation_pairs = open_source(recipe.data, "train"), open_source(recipe.data, "validation")
-    sources = [train_pairs, validation_pairs, *([open_source(recipe.data, "test")] if recipe.data.test else [])]
+    train_pairs, validation_pairs = open_source(recipe, "train"), open_source(recipe, "validation")
+    sources = [train_pairs, validation_pairs, *([open_source(recipe, "test")] if recipe.data.test else [])]
     # One pass, so that a mistake in them is told now and not after hours.
     corpus = dict(zip(("train", "validation", "test"), map(fingerprint, sources), strict=False))
     if beginning.has_state and chief:
@@ -109,6 +128,8 @@ def _train(
         batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple)
     with strategy.scope():
         model = make_model(recipe, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    if recipe.training.guided_attention:
+        model.guide = WordGuide(tokenizers.source, recipe.training.guided_attention)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
     if chief and not beginning.goes_on:
         run = RunDirectory.create(run.path)
@@ -119,7 +140,11 @@ def _train(
         if beginning.origin:
             copy_state(beginning.origin, run)
         save_start(corpus, strategy.num_replicas_in_sync, resume, beginning, run)
-    console.print(f"model: {model.count_params():,} parameters; {strategy.num_replicas_in_sync} device(s)")
+    kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
+    console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
+    if kind == "recurrent":
+        unused = ", ".join(TRANSFORMER_ALONE)
+        console.print(f"model: {unused} are a Transformer's, and say nothing of this one", highlight=False)
     with original_errors(train_pairs, validation_pairs):
         seconds_before = fit(
             model,
@@ -168,6 +193,8 @@ def _make_tokenizers(recipe: Recipe, run: RunDirectory, beginning: Beginning, tr
     if beginning.has_state:
         return run.load_tokenizers()
     wanted = recipe.tokenizer
+    if recipe.task == "parsing":
+        return train_parsing_tokenizers(train_pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
     return train_tokenizers(train_pairs, kind=wanted.kind, vocab_size=wanted.vocab_size, joint=wanted.joint)
 
 

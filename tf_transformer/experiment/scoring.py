@@ -7,10 +7,13 @@ from typing import Any
 
 from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.filters import count_pairs
+from tf_transformer.errors import UserError
 from tf_transformer.evaluation import evaluate_translations
 from tf_transformer.experiment.compiling import compile_model
 from tf_transformer.experiment.corpus import Pairs
-from tf_transformer.export.translator import Translator
+from tf_transformer.export.translator import make_translator
+from tf_transformer.parsing.pairs import TreePairs
+from tf_transformer.parsing.parses import NO_PARSER, evaluate_parses, parse_function
 from tf_transformer.recipe import load_recipe
 from tf_transformer.run_directory import RunDirectory, load_model
 
@@ -23,25 +26,51 @@ def evaluate(
     changes: Mapping[str, Any] | None = None,
     streams: int = 1,
     tokenize: str | None = None,
+    grammar: bool | None = None,
 ) -> dict[str, Any]:
     """Translates a set with a run's best checkpoint and scores it.
 
+    The model works in float32, whatever it was trained in: half precision rounds differently with each number of
+    threads and on each processor, and so gives other translations.
+
     Args:
         run: the run directory.
-        pairs: sentences and their references.
+        pairs: sentences and their references; of a parser `TreePairs`.
         lowercase: whether to score without regard to case as well.
         batch_size: sentences at once; the recipe's unless given.
         changes: decoding options in place of the recipe's.
         streams: batches at once.
         tokenize: how BLEU splits text into words; as the recipe says unless given.
+        grammar: of a parser, whether to search among well-formed trees alone; as the recipe says unless given.
 
     Returns:
-        What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more. Perplexity, accuracy and loss are
+        What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more; of a parser "f1", "recall",
+        "precision" and more in place of the first two. Perplexity, accuracy and loss are
         those of the "perplexity_sentences" that are not empty on a side, nor longer than the model's positions; where
         there are none they are missing.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.recipe import save_recipe
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=280, target_vocab_size=280, max_length=64)
+        >>> model.build(((None, None), (None, None)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = RunDirectory.create(f"{folder}/runs/small")  # a training leaves the same there
+        ...     save_recipe(tt.load_recipe("train/recipes/demo.yaml"), run.recipe)
+        ...     tokenizers.save(run.tokenizer)
+        ...     model.save(run.best)
+        ...     scores = evaluate(run, [("a dog", "ein Hund")])
+        >>> scores["sentences"], scores["truncated"], scores["bleu"] < 100
+        (1, 0, True)
     """
     recipe = load_recipe(run.recipe)
-    model, tokenizers = load_model(run.path), run.load_tokenizers()
+    if isinstance(pairs, TreePairs) != (recipe.task == "parsing"):
+        if recipe.task == "parsing":
+            raise UserError(f"{run.path}: a parser, which is scored on trees; give --trees FILE")
+        raise UserError(NO_PARSER.format(run.path))
+    model, tokenizers = load_model(run.best_checkpoint(), "float32"), run.load_tokenizers()
     compile_model(model, recipe)
     sentences = list(pairs)
     longest = recipe.model.max_length  # unlike in training, where data.max_length drops pairs
@@ -54,14 +83,13 @@ def evaluate(
     )
     scored = count_pairs(sentences, tokenizers, max_length=longest).kept
     figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True) if scored else {}
-    translator = Translator(model, tokenizers, recipe.evaluation.decoding_options().changed(**(changes or {})))
-    scores, _ = evaluate_translations(
-        translator.translate,
-        sentences,
-        lowercase,
-        batch_size or recipe.evaluation.batch_size,
-        streams,
-        tokenize or recipe.evaluation.tokenize,
-    )
+    translator = make_translator(model, tokenizers, recipe.evaluation.decoding_options().changed(**(changes or {})))
+    batch_size = batch_size or recipe.evaluation.batch_size
+    if recipe.task == "parsing":
+        grammar = recipe.evaluation.grammar if grammar is None else grammar
+        scores = evaluate_parses(parse_function(translator, grammar), pairs.trees(), batch_size, streams)
+    else:
+        tokenize = tokenize or recipe.evaluation.tokenize
+        scores, _ = evaluate_translations(translator.translate, sentences, lowercase, batch_size, streams, tokenize)
     chosen = {name: figures[name] for name in ("perplexity", "accuracy", "loss") if name in figures}
     return {**scores, **chosen, "perplexity_sentences": scored}

@@ -19,7 +19,7 @@ from tf_transformer.errors import UserError, why_not_written
 if TYPE_CHECKING:
     from tf_transformer.layers import FeedForward, MultiHeadAttention
     from tf_transformer.layers.stack import Stack
-    from tf_transformer.model import Transformer
+    from tf_transformer.sequence_model import SequenceModel
     from tf_transformer.tokenizers import TokenizerPair
 
 TOKENIZER = "tokenizer"  # the folder of the tokenizers' files, inside the model's
@@ -59,7 +59,7 @@ def free_folder(destination: str | os.PathLike) -> Path:
 
 
 def export_ctranslate2(
-    model: Transformer,
+    model: SequenceModel,
     tokenizers: TokenizerPair,
     destination: str | os.PathLike,
     quantization: str | None = None,
@@ -78,8 +78,8 @@ def export_ctranslate2(
         The folder written.
 
     Raises:
-        UserError: CTranslate2 isn't installed, the quantization is unknown to it, or the folder is taken or can't be
-            written.
+        UserError: CTranslate2 isn't installed, the quantization is unknown to it, the model is a parser's, or the
+            folder is taken or can't be written; or the model is no Transformer.
 
     Example:
         >>> import tempfile
@@ -93,6 +93,14 @@ def export_ctranslate2(
         ...     sorted(file.name for file in folder.iterdir())
         ['SHA256SUMS', 'config.json', 'model.bin', 'shared_vocabulary.json', 'tokenizer']
     """
+    from tf_transformer.model import Transformer
+
+    if not isinstance(model, Transformer):
+        raise UserError(f"CTranslate2 has no {type(model).__name__}, but Transformers; export this as a SavedModel")
+    if model.window is not None:
+        raise UserError("CTranslate2 has no attention with a window; export this as a SavedModel")
+    if tokenizers.target_kind == "brackets":
+        raise UserError("CTranslate2 can't search among trees; export a parser as a SavedModel")
     folder = free_folder(destination)
     spec = _quantized(transformer_spec(model, tokenizers), quantization)
     settings = {"max_length": model.max_length, "decoding": asdict(options or DecodingOptions())}
@@ -125,7 +133,7 @@ def _quantized(spec: Any, quantization: str | None) -> Any:
     return spec
 
 
-def transformer_spec(model: Transformer, tokenizers: TokenizerPair) -> Any:
+def transformer_spec(model: SequenceModel, tokenizers: TokenizerPair) -> Any:
     """Describes a model in CTranslate2's terms, a `ctranslate2.specs.TransformerSpec` with all its weights.
 
     Raises:

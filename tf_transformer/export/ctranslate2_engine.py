@@ -15,6 +15,7 @@ from tf_transformer.checksums import check_checksums
 from tf_transformer.decoding.options import DecodingOptions, check_positions
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import SETTINGS, TOKENIZER, import_ctranslate2
+from tf_transformer.export.signature_options import batch_of_strings
 from tf_transformer.tokenizers import END_ID, PAD_ID, TokenizerPair
 
 # The paper's score, and ids with the closing token
@@ -53,7 +54,7 @@ class CTranslate2Engine:
         Returns:
             "translation", string (batch,); "score", float32 (batch,); "truncated", bool (batch,).
         """
-        tokens = self.tokenizers.source.tokenize(tf.convert_to_tensor(texts, tf.string)).to_list()
+        tokens = self.tokenizers.source.tokenize(batch_of_strings(texts, "texts")).to_list()
         most = self.positions - 1  # one position is the closing token's
         sources = {row: ids[:most] for row, ids in enumerate(tokens) if ids}
         best: list[Hypothesis] = [(0.0, [])] * len(tokens)

@@ -48,7 +48,9 @@ def version_folder(destination: str | os.PathLike) -> Path:
 
 
 def export_saved_model(translator: Translator, destination: str | os.PathLike) -> Path:
-    """Writes a SavedModel with all of the translator's signatures; `translate` is also `serving_default`.
+    """Writes a SavedModel with all of the translator's signatures.
+
+    `serving_default` is `translate`; a `Parser`'s is `parse`.
 
     It needs only tensorflow and tensorflow_text to load: the tokenizers are inside. In `assets.extra/` lie the names
     of the operations that it uses (`ops.txt`), the options it was exported with, and requests by which TensorFlow
@@ -63,6 +65,17 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike) -
 
     Raises:
         UserError: the version is there already, or the folder can't be written.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=280, target_vocab_size=280, max_length=64)
+        >>> model.build(((None, None), (None, None)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     exported = tt.export_saved_model(tt.Translator(model, tokenizers), f"{folder}/small")
+        ...     exported.name, sorted(path.name for path in exported.iterdir() if path.is_file())
+        ('1', ['SHA256SUMS', 'fingerprint.pb', 'saved_model.pb'])
     """
     import tensorflow as tf
 
@@ -75,7 +88,8 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike) -
         exported.translator = translator
         for name, function in translator.functions.items():
             setattr(exported, name, function)
-        signatures = {"serving_default": translator.functions["translate"], **translator.functions}
+        default = "parse" if "parse" in translator.functions else "translate"
+        signatures = {"serving_default": translator.functions[default], **translator.functions}
         tf.saved_model.save(exported, str(partial), signatures=signatures)
         extra = partial / "assets.extra"  # which TensorFlow leaves alone
         extra.mkdir()
@@ -97,6 +111,16 @@ def used_ops(folder: str | os.PathLike) -> list[str]:
 
     Args:
         folder: the SavedModel.
+
+    Example:
+        >>> import tempfile
+        >>> import tensorflow as tf
+        >>> module = tf.Module()
+        >>> module.double = tf.function(lambda x: x + x, input_signature=[tf.TensorSpec([], tf.float32)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tf.saved_model.save(module, folder)
+        ...     "AddV2" in used_ops(folder)
+        True
     """
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 

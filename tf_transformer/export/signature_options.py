@@ -8,7 +8,7 @@ from dataclasses import replace
 import tensorflow as tf
 
 from tf_transformer.decoding import DecodingOptions
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, check_is_list, reason
 
 Output = dict[str, tf.Tensor]
 
@@ -33,6 +33,22 @@ PREFIX_LENGTH = (
     "extra_length that the translator is made with"
 )
 POSITIONS = "more than the model has positions; take no more"  # of min_length
+
+
+def batch_of_strings(texts: Sequence[str] | tf.Tensor, name: str) -> tf.Tensor:
+    """The texts as a tensor, string (batch,).
+
+    Raises:
+        UserError: they are one string, or no batch of strings.
+    """
+    check_is_list(texts, name)
+    try:
+        tensor = tf.convert_to_tensor(texts, tf.string)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name} must be strings ({reason(error)}); give a list such as ['A dog.', 'A cat.']") from None
+    if tensor.shape.rank not in (1, None):
+        raise UserError(f"{name} has shape {tuple(tensor.shape)}; give one list of strings, shape (batch,)")
+    return tensor
 
 
 def option_tensors(options: DecodingOptions) -> dict[str, tf.Tensor]:
@@ -61,8 +77,8 @@ def with_options(
     tensors = option_tensors(options if several else replace(options, num_hypotheses=1))
 
     def translate(texts: Sequence[str] | tf.Tensor, prefix: Sequence[str] | None = None) -> Output:
-        texts = tf.convert_to_tensor(texts, tf.string)
-        prefix = tf.fill(tf.shape(texts), "") if prefix is None else tf.convert_to_tensor(prefix, tf.string)
+        texts = batch_of_strings(texts, "texts")
+        prefix = tf.fill(tf.shape(texts), "") if prefix is None else batch_of_strings(prefix, "prefix")
         try:
             output = signature(texts, prefix, tensors)
         except tf.errors.InvalidArgumentError as error:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
+from tf_transformer.backend import check_is_tensorflow
 from tf_transformer.decoding import (
     DecodingOptions,
     RandomSampler,
-    Stepper,
     align,
     beam_search,
     greedy_search,
@@ -31,13 +31,16 @@ from tf_transformer.export.signature_options import (
     PREFIX_LENGTH,
     PREFIX_SHAPE,
     Output,
+    batch_of_strings,
     option_tensors,
     with_options,
 )
+from tf_transformer.replicas import scope_of
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
 if TYPE_CHECKING:
-    from tf_transformer.model import Transformer
+    from tf_transformer.decoding.rounds import Stepping
+    from tf_transformer.sequence_model import SequenceModel
     from tf_transformer.tokenizers import Tokenizer, TokenizerPair
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
@@ -47,7 +50,7 @@ class Translator(tf.Module):
     """Translates batches of text, scores translations, and shows what the model attends to.
 
     Args:
-        model: a built Transformer.
+        model: a `Transformer`, say; one that is not built yet, since it is still to be trained, is built.
         tokenizers: the tokenizers it was trained with.
         options: how translations are searched for, unless a call says otherwise.
         half: whether to hold the weights as float16, half the size; the work is done in the model's own precision.
@@ -61,7 +64,6 @@ class Translator(tf.Module):
         >>> tokenizers = tt.train_tokenizers(pairs, vocab_size=290)
         >>> size = tokenizers.source.vocab_size
         >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=size, target_vocab_size=size, max_length=64)
-        >>> model.build(((None, None), (None, None)))
         >>> translator = tt.Translator(model, tokenizers)
         >>> translator.translate(["a dog", ""])["translation"].shape
         TensorShape([2])
@@ -71,14 +73,18 @@ class Translator(tf.Module):
 
     def __init__(
         self,
-        model: Transformer,
+        model: SequenceModel,
         tokenizers: TokenizerPair,
         options: DecodingOptions | None = None,
         half: bool = False,
     ) -> None:
         super().__init__()
+        check_is_tensorflow("a Translator")
         options = options or DecodingOptions()
         check_positions(options, model.max_length)
+        if not model.built:
+            with scope_of(model):
+                model.build(((None, None), (None, None)))
         self.tokenizers = tokenizers
         self.options = options
         self.max_length = model.max_length
@@ -88,11 +94,11 @@ class Translator(tf.Module):
         self._half = half
         weights = [variable.value for variable in model.weights]
         self.weights = [tf.Variable(tf.cast(w, tf.float16), trainable=False) for w in weights] if half else weights
-        _share_positions(model)
+        model.share_constants()
         self.functions = self._make_functions()
 
     @property
-    def model(self) -> Transformer:
+    def model(self) -> SequenceModel:
         """The model."""
         return self._model()
 
@@ -102,7 +108,7 @@ class Translator(tf.Module):
         """Translates texts.
 
         Args:
-            texts: string (batch,), UTF-8.
+            texts: a list of strings or a tensor (batch,), UTF-8; of one text a list of one.
             prefix: string (batch,): what each translation must begin with.
             **changes: options that differ from the translator's; see `DecodingOptions`, all but `extra_length`.
 
@@ -114,9 +120,10 @@ class Translator(tf.Module):
             fewer, the rest is empty and has score -inf.
 
         Raises:
-            UserError: an option that can't be, or a prefix that is longer than its translation may be.
+            UserError: one string in place of a list, an option that can't be, or a prefix that is longer than its
+                translation may be.
         """
-        texts = tf.convert_to_tensor(texts, tf.string)
+        texts = batch_of_strings(texts, "texts")
         if not changes and prefix is None:
             return self.functions["translate"](texts)
         wrong = sorted(set(changes) - set(OPTION_TYPES))
@@ -257,7 +264,7 @@ class Translator(tf.Module):
         options = self.options
         limits = self._limits(source_ids, options.max_length or self.max_length)
         with self._weights():
-            stepper = Stepper(self.model)
+            stepper = self.model.stepper()
             if options.temperature:
                 tensors = option_tensors(replace(options, num_hypotheses=1))
                 return self._sample(stepper, source_ids, limits, None, tensors)
@@ -281,7 +288,7 @@ class Translator(tf.Module):
         with tf.control_dependencies(checks), self._weights():
             # The identity is what waits for the checks.
             source_ids = tf.identity(source_ids)
-            stepper = Stepper(self.model)
+            stepper = self.model.stepper()
             return tf.cond(
                 options["temperature"] > 0,
                 lambda: self._sample(stepper, source_ids, limits, prefix, options),
@@ -289,7 +296,7 @@ class Translator(tf.Module):
             )
 
     def _beam(
-        self, stepper: Stepper, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
+        self, stepper: Stepping, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
     ) -> tuple[tf.Tensor, tf.Tensor]:
         names = "beam_size", "alpha", "num_hypotheses", "min_length"
         chosen = {name: options[name] for name in names}
@@ -298,7 +305,7 @@ class Translator(tf.Module):
         return ids, _nothing_for_nothing(scores, limits)
 
     def _sample(
-        self, stepper: Stepper, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
+        self, stepper: Stepping, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
     ) -> tuple[tf.Tensor, tf.Tensor]:
         number, vocabulary = options["num_hypotheses"], self.tokenizers.target.vocab_size
 
@@ -326,7 +333,8 @@ class Translator(tf.Module):
     def _limits(self, source_ids: tf.Tensor, most: int | tf.Tensor) -> tf.Tensor:
         """The most tokens of each translation; none for a text without any."""
         lengths = _lengths(source_ids) - 1
-        limits = tf.minimum(lengths + self.options.extra_length, tf.minimum(most, self.max_length))
+        extra = min(self.options.extra_length, self.max_length)  # so that the sum is an int32, whatever was asked for
+        limits = tf.minimum(lengths + extra, tf.minimum(most, self.max_length))
         return tf.where(lengths == 0, 0, limits)
 
     def _weights(self) -> AbstractContextManager:
@@ -337,11 +345,15 @@ class Translator(tf.Module):
         return keras.StatelessScope(state_mapping=[(own, tf.cast(held, own.dtype)) for own, held in pairs])
 
 
-def _share_positions(model: Transformer) -> None:
-    """Makes constants of the sinusoids, one for all graphs, where each would else hold a copy of them."""
-    for stack in model.encoder, model.decoder:
-        if stack.position == "sinusoidal":
-            stack.position_encoding.table = tf.constant(stack.position_encoding.table)
+def make_translator(
+    model: SequenceModel, tokenizers: TokenizerPair, options: DecodingOptions | None = None, half: bool = False
+) -> Translator:
+    """Makes a `Translator`; a `Parser` where what the model writes is trees. See there for the arguments."""
+    if tokenizers.target_kind == "brackets":
+        from tf_transformer.parsing.parser import Parser
+
+        return Parser(model, tokenizers, options, half)
+    return Translator(model, tokenizers, options, half)
 
 
 def _lengths(ids: tf.Tensor) -> tf.Tensor:

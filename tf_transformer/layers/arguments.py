@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 SHARING = ("all", "target", "none")
 
 
-def check_sizes(**sizes: Any) -> None:
-    """Refuses sizes that are not positive integers."""
+def check_sizes(**sizes: Any) -> tuple[int, ...]:
+    """Refuses sizes that are not positive integers; NumPy's are given back as Python's, which a JSON file can hold."""
     for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
             raise ValueError(f"{name} must be a positive integer, got {size!r}")
+    return tuple(int(size) for size in sizes.values())
 
 
-def check_rates(**rates: float) -> None:
-    """Refuses rates of dropout that drop less than nothing, or everything."""
+def check_rates(**rates: Any) -> tuple[float, ...]:
+    """Refuses rates of dropout that drop less than nothing, or everything; gives back Python's numbers."""
     for name, rate in rates.items():
-        if not 0 <= rate < 1:
+        if not isinstance(rate, Real) or not 0 <= rate < 1:
             raise ValueError(f"{name} must be in [0, 1), got {rate!r}")
+    return tuple(float(rate) for rate in rates.values())
 
 
-def check_heads(d_model: int, num_heads: int, key_dim: int | None, value_dim: int | None) -> None:
-    """Refuses heads that have no width; unless given, it is `d_model / num_heads`."""
-    given = {name: size for name, size in {"key_dim": key_dim, "value_dim": value_dim}.items() if size is not None}
-    check_sizes(d_model=d_model, num_heads=num_heads, **given)
+def check_heads(
+    d_model: Any, num_heads: Any, key_dim: Any | None, value_dim: Any | None
+) -> tuple[int, int, int | None, int | None]:
+    """Refuses heads that have no width; unless given, it is `d_model / num_heads`. Gives all back as Python's."""
+    d_model, num_heads = check_sizes(d_model=d_model, num_heads=num_heads)
+    if key_dim is not None:
+        (key_dim,) = check_sizes(key_dim=key_dim)
+    if value_dim is not None:
+        (value_dim,) = check_sizes(value_dim=value_dim)
     if (key_dim is None or value_dim is None) and d_model % num_heads:
         raise ValueError(
             f"num_heads must divide d_model, got num_heads={num_heads} and d_model={d_model}; "
             "choose another, or give key_dim and value_dim"
         )
+    return d_model, num_heads, key_dim, value_dim
 
 
-def check_vocabularies(share_embeddings: str, input_vocab_size: int, target_vocab_size: int) -> None:
+def check_vocabularies(share_embeddings: str, input_vocab_size: Any, target_vocab_size: Any) -> tuple[int, int]:
     """Refuses vocabularies that have no size, and those of two sizes that are to share a matrix."""
-    check_sizes(input_vocab_size=input_vocab_size, target_vocab_size=target_vocab_size)
+    input_vocab_size, target_vocab_size = check_sizes(
+        input_vocab_size=input_vocab_size, target_vocab_size=target_vocab_size
+    )
     if share_embeddings not in SHARING:
         raise ValueError(f"share_embeddings must be one of {', '.join(SHARING)}, got {share_embeddings!r}")
     if share_embeddings == "all" and input_vocab_size != target_vocab_size:
@@ -43,3 +54,4 @@ def check_vocabularies(share_embeddings: str, input_vocab_size: int, target_voca
             f"input_vocab_size={input_vocab_size} and target_vocab_size={target_vocab_size}; make them the same, or "
             'choose "target" or "none"'
         )
+    return input_vocab_size, target_vocab_size

@@ -8,14 +8,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.layers.arguments import check_heads, check_rates
+from tf_transformer.layers.arguments import check_heads, check_rates, check_sizes
+from tf_transformer.layers.band import FORBIDDEN, band_output, band_weights, whole_weights
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.masks import _with_heads
-
-# Added to a forbidden connection's logit. Any logit below 1e22 in size vanishes beside it in float32, so that the
-# weight is exactly 0, and a row with nothing to attend to becomes uniform instead of NaN.
-FORBIDDEN = -1e30
 
 
 def scaled_dot_product_attention(
@@ -81,6 +78,8 @@ class MultiHeadAttention(keras.layers.Layer):
         key_dim: width of a head's queries and keys, d_k; `d_model / num_heads` unless given.
         value_dim: width of a head's values, d_v; `d_model / num_heads` unless given.
         attention_dropout_rate: share of the attention weights that is dropped in training.
+        window: in self-attention, how many positions to each side of its own a position attends to; all unless given.
+            Time and memory then grow with the length and not with its square.
 
     Raises:
         ValueError: sizes that are not positive, `num_heads` not dividing `d_model` where heads' widths aren't given, or
@@ -102,16 +101,17 @@ class MultiHeadAttention(keras.layers.Layer):
         key_dim: int | None = None,
         value_dim: int | None = None,
         attention_dropout_rate: float = 0.0,
+        window: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check_rates(attention_dropout_rate=attention_dropout_rate)
-        check_heads(d_model, num_heads, key_dim, value_dim)
+        self.window = window if window is None else check_sizes(window=window)[0]
+        (self.attention_dropout_rate,) = check_rates(attention_dropout_rate=attention_dropout_rate)
+        d_model, num_heads, key_dim, value_dim = check_heads(d_model, num_heads, key_dim, value_dim)
         self.d_model = d_model
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
-        self.attention_dropout_rate = attention_dropout_rate
         self.key_width = key_dim or d_model // num_heads
         self.value_width = value_dim or d_model // num_heads
         self.query = Dense(num_heads * self.key_width, name="query", dtype=self.dtype_policy)
@@ -119,7 +119,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value = Dense(num_heads * self.value_width, name="value", dtype=self.dtype_policy)
         # Its name is `output`; the attribute can't be, since Keras layers have one of that name.
         self.output_projection = Dense(d_model, name="output", dtype=self.dtype_policy)
-        self.dropout = Dropout(attention_dropout_rate, name="dropout", dtype=self.dtype_policy)
+        self.dropout = Dropout(self.attention_dropout_rate, name="dropout", dtype=self.dtype_policy)
 
     def build(self, query_shape: tuple, value_shape: tuple, key_shape: tuple | None = None) -> None:
         self.query.build(query_shape)
@@ -143,7 +143,7 @@ class MultiHeadAttention(keras.layers.Layer):
             value: float (batch, key_len, any width).
             key: float (batch, key_len, any width); `value` unless given.
             attention_mask: bool (batch, query_len or 1, key_len), or (batch, heads or 1, query_len or 1, key_len);
-                True = may attend.
+                True = may attend. With a window it must be one for all queries, (batch, 1, key_len) or with heads.
             return_attention_scores: whether to return the weights too.
             training: whether dropout is on.
 
@@ -155,10 +155,30 @@ class MultiHeadAttention(keras.layers.Layer):
         key = self._split_heads(self.key(value if key is None else key), self.key_width)
         value = self._split_heads(self.value(value), self.value_width)
         mask = None if attention_mask is None else _with_heads(attention_mask)
+        if self.window is not None:
+            return self._restricted(query, key, value, mask, return_attention_scores, training)
         weights = _attention_weights(query, key, mask, value.dtype)
         heads = ops.matmul(self.dropout(weights, training=training), value)
         output = self.output_projection(self._join_heads(heads))
         return (output, weights) if return_attention_scores else output
+
+    def _restricted(
+        self, query: Any, key: Any, value: Any, mask: Any | None, return_attention_scores: bool, training: bool | None
+    ) -> Any:
+        """What `call` gives where there is a window."""
+        if query.shape[2] != key.shape[2]:
+            raise ValueError(
+                "window is for self-attention, in which there are as many queries as keys, got "
+                f"{query.shape[2]} and {key.shape[2]}"
+            )
+        if mask is not None and mask.shape[2] != 1:
+            raise ValueError(
+                f"with a window the mask must be one for all queries, (batch, 1, key_len), got {tuple(mask.shape)}"
+            )
+        weights = band_weights(query, key, mask, self.window, value.dtype)
+        heads = band_output(self.dropout(weights, training=training), value)
+        output = self.output_projection(self._join_heads(heads))
+        return (output, whole_weights(weights, ops.shape(key)[2])) if return_attention_scores else output
 
     def _split_heads(self, x: Any, width: int) -> Any:
         batch, length, _ = ops.shape(x)
@@ -176,4 +196,5 @@ class MultiHeadAttention(keras.layers.Layer):
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
             "attention_dropout_rate": self.attention_dropout_rate,
+            "window": self.window,
         }

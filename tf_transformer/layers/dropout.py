@@ -17,6 +17,16 @@ class Dropout(keras.layers.Dropout):
 
     Drawing random numbers is most of what dropout costs on a CPU. The rate is rounded to a multiple of 1/65,536.
 
+    Args:
+        rate: the share, in [0, 1].
+        noise_shape: for each axis of the input None, or 1 where all along the axis share one draw; None for a draw for
+            each number.
+        seed: what the draws follow from; another one each time unless given.
+        **kwargs: other arguments of `keras.layers.Layer`.
+
+    Raises:
+        ValueError: a rate out of range, or (when called) a `noise_shape` with another number of axes than the input's.
+
     Example:
         >>> import numpy as np
         >>> from tf_transformer.layers.dropout import Dropout
@@ -26,18 +36,40 @@ class Dropout(keras.layers.Dropout):
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Maps float (...) to the same shape."""
-        dropped = min(round(self.rate * LEVELS), LEVELS - 1)
+        dropped = round(self.rate * LEVELS)
         if not training or dropped == 0:
             return inputs
-        shape = ops.shape(inputs)
+        if dropped == LEVELS:
+            return ops.zeros_like(inputs)
+        shape = self._shape_of_draws(ops.shape(inputs))
         size = 1
         for axis in shape:
             size = size * axis
         words = _random_words((size + 1) // 2, self.seed_generator)
         draws = ops.reshape(ops.view(words, "int16"), (-1,))[:size]
-        kept = ops.cast(draws >= dropped - LEVELS // 2, inputs.dtype)
-        # The mask is scaled, not the product: the gradient then takes one multiplication too.
-        return inputs * ops.reshape(kept * (LEVELS / (LEVELS - dropped)), shape)
+        kept = ops.reshape(draws >= dropped - LEVELS // 2, shape)
+        return _keep(inputs, kept, LEVELS / (LEVELS - dropped))
+
+    def _shape_of_draws(self, shape: tuple) -> tuple:
+        if self.noise_shape is None:
+            return shape
+        if len(self.noise_shape) != len(shape):
+            raise ValueError(
+                f"noise_shape must have an entry for each of the input's {len(shape)} axes, got {self.noise_shape}"
+            )
+        return tuple(axis if given is None else given for given, axis in zip(self.noise_shape, shape, strict=True))
+
+
+def _keep(inputs: Any, kept: Any, scale: float) -> Any:
+    """`inputs * scale` where `kept`, elsewhere 0, whatever the number was: 0 times infinity would be no number."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # A selection would be one more pass over memory, forwards and backwards. Of bfloat16 GPUs don't have the other.
+        if inputs.dtype != tf.bfloat16 or not tf.config.list_physical_devices("GPU"):
+            # The mask is scaled, not the product: the gradient then takes one multiplication too.
+            return tf.math.multiply_no_nan(inputs, tf.cast(kept, inputs.dtype) * scale)
+    return ops.where(kept, inputs * scale, ops.zeros((), inputs.dtype))
 
 
 def _random_words(number: Any, seed: keras.random.SeedGenerator) -> Any:

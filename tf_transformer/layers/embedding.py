@@ -60,9 +60,12 @@ class TokenEmbedding(keras.layers.Layer):
 
     def __init__(self, vocab_size: int, d_model: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_sizes(vocab_size=vocab_size, d_model=d_model)
-        self.vocab_size = vocab_size
-        self.d_model = d_model
+        self.vocab_size, self.d_model = check_sizes(vocab_size=vocab_size, d_model=d_model)
+
+    @property
+    def input_dtype(self) -> str:
+        """What ids that come as floats are made; bfloat16, say, would have no odd number above 256."""
+        return "int32"
 
     def build(self, input_shape: tuple | None = None) -> None:
         # With this deviation the scaled embeddings have unit variance, and so have the first logits.
@@ -115,9 +118,8 @@ class PositionEncoding(keras.layers.Layer):
         super().__init__(**kwargs)
         if position not in POSITIONS:
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}, got {position!r}")
-        check_sizes(max_length=max_length)
         self.position = position
-        self.max_length = max_length
+        (self.max_length,) = check_sizes(max_length=max_length)
 
     def build(self, input_shape: tuple) -> None:
         depth = input_shape[-1]
@@ -130,13 +132,26 @@ class PositionEncoding(keras.layers.Layer):
     def call(self, x: Any) -> Any:
         """Adds the positions to `x`, float (batch, length, width)."""
         table = ops.convert_to_tensor(self.table, dtype=self.compute_dtype)
-        length = ops.shape(x)[1]
-        if isinstance(length, int) and length > self.max_length:
-            raise ValueError(
-                f"a sequence of {length} tokens is longer than the model's {self.max_length} positions; "
-                "cut it, or make the model with a larger max_length"
-            )
-        return x + table[:length]
+        length = self._checked(ops.shape(x)[1])
+        # Unlike an index, a slice can't be cut short: one position would be every token's then.
+        return x + ops.slice(table, (0, 0), (length, table.shape[1]))
+
+    def _checked(self, length: Any) -> Any:
+        """The length, unless there are fewer positions; where it is not known before a graph runs, the graph checks."""
+        advice = (
+            f"tokens is longer than the {self.max_length} positions that there are; "
+            "cut it, or make the model with a larger max_length"
+        )
+        if isinstance(length, int):
+            if length > self.max_length:
+                raise ValueError(f"a sequence of {length} {advice}")
+        elif keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            enough = tf.debugging.Assert(length <= self.max_length, ["a sequence of", length, advice])
+            with tf.control_dependencies([enough]):  # without, the slice might fail first, in TensorFlow's words
+                return tf.identity(length)
+        return length
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "position": self.position, "max_length": self.max_length}

@@ -24,6 +24,7 @@ class EncoderLayer(StackLayer):
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm.
+        window: how many positions to each side of its own a position attends to; all unless given.
 
     Example:
         >>> import numpy as np
@@ -31,6 +32,14 @@ class EncoderLayer(StackLayer):
         >>> EncoderLayer(512, 8, 2048)(np.ones((64, 43, 512), "float32")).shape
         TensorShape([64, 43, 512])
     """
+
+    def __init__(self, *arguments: Any, window: int | None = None, **options: Any) -> None:
+        self.window = window  # which the attention is made with
+        super().__init__(*arguments, **options)
+        self.window = self.self_attention.window
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "window": self.window}
 
     def call(
         self,
@@ -80,6 +89,7 @@ class Encoder(Stack):
         position: "sinusoidal" or "learned".
         max_length: the longest sequence there are positions for.
         embedding: a TokenEmbedding to share; the encoder makes its own unless given.
+        window: how many positions to each side of its own a position attends to; all unless given.
 
     Example:
         >>> import numpy as np
@@ -90,6 +100,17 @@ class Encoder(Stack):
     """
 
     layer_class = EncoderLayer
+
+    def __init__(self, *arguments: Any, window: int | None = None, **options: Any) -> None:
+        self.window = window  # which the layers are made with
+        super().__init__(*arguments, **options)
+        self.window = self.layers[0].window
+
+    def _more_layer_arguments(self) -> dict[str, Any]:
+        return {"window": self.window}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "window": self.window}
 
     def build(self, ids_shape: tuple) -> None:
         self._build(ids_shape)

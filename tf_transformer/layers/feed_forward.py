@@ -29,14 +29,11 @@ class FeedForward(keras.layers.Layer):
 
     def __init__(self, d_model: int, dff: int, activation_dropout_rate: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_sizes(d_model=d_model, dff=dff)
-        check_rates(activation_dropout_rate=activation_dropout_rate)
-        self.d_model = d_model
-        self.dff = dff
-        self.activation_dropout_rate = activation_dropout_rate
-        self.hidden = Dense(dff, activation="relu", name="hidden", dtype=self.dtype_policy)
-        self.dropout = Dropout(activation_dropout_rate, name="dropout", dtype=self.dtype_policy)
-        self.output_projection = Dense(d_model, name="output", dtype=self.dtype_policy)
+        self.d_model, self.dff = check_sizes(d_model=d_model, dff=dff)
+        (self.activation_dropout_rate,) = check_rates(activation_dropout_rate=activation_dropout_rate)
+        self.hidden = Dense(self.dff, activation="relu", name="hidden", dtype=self.dtype_policy)
+        self.dropout = Dropout(self.activation_dropout_rate, name="dropout", dtype=self.dtype_policy)
+        self.output_projection = Dense(self.d_model, name="output", dtype=self.dtype_policy)
 
     def build(self, input_shape: tuple) -> None:
         self.hidden.build(input_shape)

@@ -33,10 +33,9 @@ class Residual(keras.layers.Layer):
 
     def __init__(self, dropout_rate: float = 0.1, norm_first: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        check_rates(dropout_rate=dropout_rate)
-        self.dropout_rate = dropout_rate
+        (self.dropout_rate,) = check_rates(dropout_rate=dropout_rate)
         self.norm_first = norm_first
-        self.dropout = Dropout(dropout_rate, name="dropout", dtype=self.dtype_policy)
+        self.dropout = Dropout(self.dropout_rate, name="dropout", dtype=self.dtype_policy)
         self.norm = LayerNormalization(name="norm", dtype=self.dtype_policy)
 
     def build(self, x_shape: tuple, y_shape: tuple | None = None) -> None:

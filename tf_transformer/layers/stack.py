@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import keras
 
-from tf_transformer.layers.arguments import check_rates, check_sizes
+from tf_transformer.layers.arguments import check_heads, check_rates, check_sizes
 from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.dropout import Dropout
+from tf_transformer.layers.embedded import EmbeddedStack
 from tf_transformer.layers.embedding import PositionEncoding, TokenEmbedding
 from tf_transformer.layers.feed_forward import FeedForward
 from tf_transformer.layers.normalization import LayerNormalization
@@ -30,6 +31,8 @@ class StackLayer(keras.layers.Layer):
         norm_first: pre-norm instead of the paper's post-norm.
     """
 
+    window: int | None = None  # of self-attention; an encoder's may have one
+
     def __init__(
         self,
         d_model: int,
@@ -44,32 +47,32 @@ class StackLayer(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.dff = dff
-        self.dropout_rate = dropout_rate
-        self.attention_dropout_rate = attention_dropout_rate
-        self.activation_dropout_rate = activation_dropout_rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
+        self.d_model, self.num_heads, self.key_dim, self.value_dim = check_heads(d_model, num_heads, key_dim, value_dim)
+        (self.dff,) = check_sizes(dff=dff)
+        self.dropout_rate, self.attention_dropout_rate, self.activation_dropout_rate = check_rates(
+            dropout_rate=dropout_rate,
+            attention_dropout_rate=attention_dropout_rate,
+            activation_dropout_rate=activation_dropout_rate,
+        )
         self.norm_first = norm_first
         self._make_sublayers()
 
     def _make_sublayers(self) -> None:
-        self.self_attention = self._attention("self_attention")
+        self.self_attention = self._attention("self_attention", window=self.window)
         self.self_attention_residual = self._residual("self_attention_residual")
         self.feed_forward = FeedForward(
             self.d_model, self.dff, self.activation_dropout_rate, name="feed_forward", dtype=self.dtype_policy
         )
         self.feed_forward_residual = self._residual("feed_forward_residual")
 
-    def _attention(self, name: str) -> MultiHeadAttention:
+    def _attention(self, name: str, window: int | None = None) -> MultiHeadAttention:
         return MultiHeadAttention(
             self.d_model,
             self.num_heads,
             self.key_dim,
             self.value_dim,
             self.attention_dropout_rate,
+            window,
             name=name,
             dtype=self.dtype_policy,
         )
@@ -98,7 +101,7 @@ class StackLayer(keras.layers.Layer):
         }
 
 
-class Stack(keras.layers.Layer):
+class Stack(EmbeddedStack):
     """Base of Encoder and Decoder: embedded tokens with their positions, and N layers over them.
 
     Args:
@@ -138,32 +141,12 @@ class Stack(keras.layers.Layer):
         embedding: TokenEmbedding | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        check_sizes(num_layers=num_layers)
-        check_rates(dropout_rate=dropout_rate)
-        if embedding is not None and (embedding.vocab_size, embedding.d_model) != (vocab_size, d_model):
-            raise ValueError(
-                f"embedding must be a matrix of vocab_size={vocab_size} times d_model={d_model}, "
-                f"got one of {embedding.vocab_size} times {embedding.d_model}"
-            )
-        self.num_layers = num_layers
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.dff = dff
-        self.vocab_size = vocab_size
-        self.dropout_rate = dropout_rate
-        self.attention_dropout_rate = attention_dropout_rate
-        self.activation_dropout_rate = activation_dropout_rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
+        super().__init__(num_layers, d_model, vocab_size, dropout_rate, embedding, **kwargs)
         self.norm_first = norm_first
         self.position = position
-        self.max_length = max_length
         dtype = self.dtype_policy
-        self._shares_embedding = embedding is not None
-        self.embedding = embedding or TokenEmbedding(vocab_size, d_model, name="embedding", dtype=dtype)
         self.position_encoding = PositionEncoding(position, max_length, name="position", dtype=dtype)
-        self.dropout = Dropout(dropout_rate, name="dropout", dtype=dtype)
+        self.dropout = Dropout(self.dropout_rate, name="dropout", dtype=dtype)
         self.layers = [
             self.layer_class(
                 d_model,
@@ -177,16 +160,26 @@ class Stack(keras.layers.Layer):
                 norm_first=norm_first,
                 name=f"layer_{i}",
                 dtype=dtype,
+                **self._more_layer_arguments(),
             )
-            for i in range(num_layers)
+            for i in range(self.num_layers)
         ]
+        # As those have checked them, NumPy's numbers made Python's.
+        first = self.layers[0]
+        self.num_heads, self.dff = first.num_heads, first.dff
+        self.key_dim, self.value_dim = first.key_dim, first.value_dim
+        self.attention_dropout_rate = first.attention_dropout_rate
+        self.activation_dropout_rate = first.activation_dropout_rate
+        self.max_length = self.position_encoding.max_length
         if norm_first:
             self.norm = LayerNormalization(name="norm", dtype=dtype)
 
+    def _more_layer_arguments(self) -> dict[str, Any]:
+        """What the layers of one of the two stacks have beside."""
+        return {}
+
     def _build(self, ids_shape: tuple, *context_shape: tuple) -> None:
-        shape = (*ids_shape, self.d_model)
-        if not self.embedding.built:
-            self.embedding.build(ids_shape)
+        shape = self.build_embedding(ids_shape)
         self.position_encoding.build(shape)
         for layer in self.layers:
             layer.build(shape, *context_shape)
@@ -202,19 +195,10 @@ class Stack(keras.layers.Layer):
         return self.norm(x) if self.norm_first else x
 
     def get_config(self) -> dict[str, Any]:
-        embedding = None
-        if self._shares_embedding:
-            embedding = keras.saving.serialize_keras_object(self.embedding)
-            # By this Keras knows it again in a `.keras` file that holds it twice. It would itself mark the second only.
-            embedding["shared_object_id"] = id(self.embedding)
         return {
             **super().get_config(),
-            "num_layers": self.num_layers,
-            "d_model": self.d_model,
             "num_heads": self.num_heads,
             "dff": self.dff,
-            "vocab_size": self.vocab_size,
-            "dropout_rate": self.dropout_rate,
             "attention_dropout_rate": self.attention_dropout_rate,
             "activation_dropout_rate": self.activation_dropout_rate,
             "key_dim": self.key_dim,
@@ -222,11 +206,4 @@ class Stack(keras.layers.Layer):
             "norm_first": self.norm_first,
             "position": self.position,
             "max_length": self.max_length,
-            "embedding": embedding,
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Stack:
-        if config["embedding"] is not None:
-            config = {**config, "embedding": keras.saving.deserialize_keras_object(config["embedding"])}
-        return cls(**config)

@@ -74,7 +74,7 @@ def save_recipe(recipe: Recipe, path: str | Path) -> None:
 def _read_with_base(path: Path, extending: tuple[Path, ...] = ()) -> Given:
     """Reads a recipe, over the one it extends; `extending` are the files that led to it."""
     where = str(path)
-    raw = _parse(_read(path), where)
+    raw = read_yaml(path)
     if not isinstance(raw, dict):
         state = "is empty" if raw is None else f"holds {shown(raw)}"
         raise recipe_error(where, f"the recipe {state}; train/recipes/demo.yaml shows what it must look like")
@@ -155,19 +155,28 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def _read(path: Path) -> str:
+def read_yaml(path: Path, what: str = "recipe") -> Any:
+    """Reads a YAML file that someone wrote: a key given twice is a mistake too.
+
+    Args:
+        path: the file.
+        what: what it is called; the folder train/WHATs has the project's own.
+
+    Raises:
+        UserError: it can't be read; the message is one line.
+    """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return _parse(path.read_text(encoding="utf-8-sig"), str(path), what)
     except FileNotFoundError:
-        problem = "there is no such recipe; the project's are in train/recipes"
+        problem = f"there is no such {what}; the project's are in train/{what}s"
     except UnicodeDecodeError as error:
-        problem = f"byte {error.start + 1} is not UTF-8; save the recipe as UTF-8 text"
+        problem = f"byte {error.start + 1} is not UTF-8; save the {what} as UTF-8 text"
     except OSError as error:
-        problem = f"the recipe can't be read: {error.strerror}"
+        problem = f"the {what} can't be read: {error.strerror}"
     raise recipe_error(str(path), problem)
 
 
-def _parse(text: str, where: str) -> Any:
+def _parse(text: str, where: str, what: str = "recipe") -> Any:
     try:
         return yaml.load(text, _Loader)
     # ValueError: a value such as the date 2024-13-45; RecursionError: thousands of brackets
@@ -175,7 +184,8 @@ def _parse(text: str, where: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or error
-        raise recipe_error(where, f"{line}not a recipe's YAML: {problem}") from None
+        advice = "; indent with blanks, not tabs" if "'\\t'" in str(problem) else ""
+        raise recipe_error(where, f"{line}not a {what}'s YAML: {problem}{advice}") from None
 
 
 def _split_override(override: str) -> tuple[str, Any]:

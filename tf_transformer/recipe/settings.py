@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, Field, SkipValidation, model_validator
 from pydantic_core import PydanticCustomError
 
-from tf_transformer.decoding.options import DecodingOptions
+from tf_transformer.decoding.options import RANGES, DecodingOptions
 from tf_transformer.presets import PRESETS, nearest_preset
 
 DEMO_SPLITS = ("train", "validation", "test")
@@ -35,9 +35,14 @@ class _Settings(BaseModel):
 
 
 class DataSettings(_Settings):
-    """Where the sentence pairs come from, and how they become batches."""
+    """Where the sentence pairs come from, and how they become batches.
 
-    kind: Literal["demo", "files", "tsv", "tfds"] = Field(description="what the pairs are read from")
+    Example:
+        >>> DataSettings(kind="tsv", train="train.tsv", validation="val.tsv").max_length
+        128
+    """
+
+    kind: Literal["demo", "files", "tsv", "tfds", "trees"] = Field(description="what the pairs are read from")
     root: Text | None = Field(None, description="folder of relative paths; the data folder of kind tfds")
     dataset: Text | None = Field(None, description="name of the TensorFlow dataset of kind tfds")
     source_language: Text = Field("en", description="code of the language translated from")
@@ -67,6 +72,9 @@ class DataSettings(_Settings):
             refuse("dataset", "is missing; for kind tfds it is a name such as wmt14_translate/de-en")
         if self.kind == "tfds" and self.invalid_utf8 == "skip":
             refuse("invalid_utf8", "is 'skip', which kind tfds can't; let it be 'error', or read the text as files")
+        for key in ("invalid_utf8", "damaged"):
+            if self.kind == "trees" and getattr(self, key) == "skip":
+                refuse(key, "is 'skip', which kind trees can't: a tree may take several lines; let it be 'error'")
         # TensorFlow Datasets fetches such a dataset's program, and runs it.
         if self.dataset is not None and re.match(r"[\w-]+:[A-Za-z]", self.dataset):
             rule = "be one of TensorFlow Datasets' own, without a namespace, whose program would be fetched and run"
@@ -84,6 +92,7 @@ class DataSettings(_Settings):
             "files": (two, "two paths, [source, target]"),
             "tsv": (one, "one path"),
             "tfds": (one, "the name of one split"),
+            "trees": (one, "the path of one treebank"),
             "demo": (value in DEMO_SPLITS, f"one of {', '.join(DEMO_SPLITS)}"),
         }[self.kind]
         if not right and not (key == "test" and value is None):
@@ -92,16 +101,41 @@ class DataSettings(_Settings):
 
 
 class TokenizerSettings(_Settings):
-    """How sentences are cut into tokens."""
+    """How sentences are cut into tokens.
+
+    Example:
+        >>> TokenizerSettings(vocab_size=8000).kind
+        'bpe'
+    """
 
     kind: Literal["bpe", "unigram", "wordpiece"] = Field("bpe", description="how the vocabulary is found")
     vocab_size: Count = Field(description="how many tokens there are, the four special ones included")
     joint: bool = Field(True, description="one vocabulary for both languages")
 
 
-class ModelSettings(_Settings):
-    """The Transformer itself."""
+# What a recurrent model has not, so that these say nothing of it, whatever recipe it extends.
+TRANSFORMER_ALONE = (
+    "num_heads",
+    "dff",
+    "attention_dropout_rate",
+    "activation_dropout_rate",
+    "key_dim",
+    "value_dim",
+    "norm_first",
+    "position",
+    "window",
+)
 
+
+class ModelSettings(_Settings):
+    """The model itself.
+
+    Example:
+        >>> ModelSettings(num_layers=2, d_model=64, num_heads=4, dff=256).dropout_rate
+        0.1
+    """
+
+    kind: Literal["transformer", "recurrent"] = Field("transformer", description="which model it is")
     preset: str | None = Field(None, description="a configuration of the paper, for what is not given")
     num_layers: Count = Field(description="layers in the encoder, and as many in the decoder")
     d_model: Count = Field(description="width of the model")
@@ -114,11 +148,16 @@ class ModelSettings(_Settings):
     value_dim: Count | None = Field(None, description="width of a head's values")
     norm_first: bool = Field(False, description="normalise before each sub-layer instead of after")
     position: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="how positions are told")
+    window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
     max_length: Count = Field(512, description="how many positions there are")
     share_embeddings: Literal["all", "target", "none"] = Field("all", description="which matrices are one")
 
     @model_validator(mode="after")
     def _check_widths(self) -> ModelSettings:
+        if self.kind == "recurrent":
+            if self.d_model % 2:
+                refuse("d_model", f"is {self.d_model}; for kind recurrent it must be even")
+            return self
         if (self.key_dim is None or self.value_dim is None) and self.d_model % self.num_heads:
             rule = f"divide d_model, {self.d_model}, unless key_dim and value_dim are given"
             refuse("num_heads", f"is {self.num_heads}; it must {rule}")
@@ -127,14 +166,14 @@ class ModelSettings(_Settings):
         return self
 
     def arguments(self, input_vocab_size: int, target_vocab_size: int) -> dict[str, Any]:
-        """Gives the arguments of the `Transformer`.
+        """Gives the arguments of the model.
 
         Args:
             input_vocab_size: size of the source vocabulary.
             target_vocab_size: size of the target vocabulary.
 
         Returns:
-            A new dictionary of every argument.
+            A new dictionary of every argument that the kind of model has.
 
         Example:
             >>> from tf_transformer.recipe import load_recipe
@@ -142,11 +181,17 @@ class ModelSettings(_Settings):
             1000
         """
         sizes = {"input_vocab_size": input_vocab_size, "target_vocab_size": target_vocab_size}
-        return {**self.model_dump(exclude={"preset"}), **sizes}
+        without = {"kind", "preset", *(TRANSFORMER_ALONE if self.kind == "recurrent" else ())}
+        return {**self.model_dump(exclude=without), **sizes}
 
 
 class TrainingSettings(_Settings):
-    """How the model learns."""
+    """How the model learns.
+
+    Example:
+        >>> TrainingSettings(steps=100, validate_every=50, gradient_accumulation=2).parts()
+        2
+    """
 
     steps: Count = Field(description="how many updates to train for")
     schedule: Literal["transformer", "inverse_sqrt", "cosine"] = Field(
@@ -162,6 +207,7 @@ class TrainingSettings(_Settings):
     )
     label_smoothing: Rate = Field(0.1, description="probability moved from the right token onto all")
     r_drop: NotNegative = Field(0.0, description="weight of what two dropouts' predictions differ by")
+    guided_attention: NotNegative = Field(0.0, description="weight of what teaches a parser to follow the words")
     gradient_accumulation: Count = Field(1, description="parts that a batch is worked on in, one after another")
     parallel_parts: Count = Field(1, description="parts that each of these is worked on in, side by side")
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
@@ -221,7 +267,7 @@ class TensorBoardSettings(_Settings):
     """What is written for TensorBoard beside the figures and the sample translations."""
 
     attention: CountOrZero = Field(2, description="validation sentences whose attention is shown")
-    bleu: CountOrZero = Field(0, description="validation sentences that BLEU is worked out on")
+    bleu: CountOrZero = Field(0, description="validation sentences that BLEU, of a parser F1, is worked out on")
     histograms: bool = Field(False, description="write histograms of the weights at each validation")
     graph: bool = Field(False, description="write the model's graph")
     embeddings: bool = Field(False, description="write the embeddings at the end, for the projector")
@@ -229,14 +275,20 @@ class TensorBoardSettings(_Settings):
 
 
 class EvaluationSettings(_Settings):
-    """How translations are made and scored."""
+    """How translations are made and scored.
+
+    Example:
+        >>> EvaluationSettings(beam_size=1).decoding_options().alpha
+        0.6
+    """
 
     lowercase: bool = Field(False, description="score without regard to case as well")
     tokenize: Literal["13a", "none", "intl", "char", "zh"] = Field("13a", description="how BLEU splits text into words")
     batch_size: Count = Field(64, description="sentences translated at once")
     beam_size: Count = Field(4, description="hypotheses followed side by side")
-    alpha: NotNegative = Field(0.6, description="strength of the length penalty")
+    alpha: NotNegative = Field(0.6, le=RANGES["alpha"][1], description="strength of the length penalty")
     extra_length: CountOrZero = Field(50, description="tokens a translation may have beyond its source's")
+    grammar: bool = Field(True, description="of a parser: search among well-formed trees alone")
 
     def decoding_options(self) -> DecodingOptions:
         """How the run's model translates, unless it is told otherwise."""
@@ -244,10 +296,17 @@ class EvaluationSettings(_Settings):
 
 
 class Recipe(_Settings):
-    """One experiment, with every setting resolved."""
+    """One experiment, with every setting resolved.
+
+    Example:
+        >>> from tf_transformer.recipe import load_recipe
+        >>> load_recipe("train/recipes/demo.yaml").model.num_layers
+        2
+    """
 
     name: FolderName = Field(description="what the run's folder is called")
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(1, description="where all randomness starts")
+    task: Literal["translation", "parsing"] = Field("translation", description="what a sentence is turned into")
     data: DataSettings
     tokenizer: TokenizerSettings
     model: ModelSettings
@@ -283,6 +342,35 @@ class Recipe(_Settings):
         return raw
 
     @model_validator(mode="after")
+    def _check_task(self) -> Recipe:
+        if self.task == "translation":
+            if self.data.kind == "trees":
+                refuse("data.kind", "is trees, which needs task: parsing")
+            if self.training.guided_attention:
+                rule = "it must be 0.0, since only of trees it is known which word comes next"
+                refuse("training.guided_attention", f"is {shown(self.training.guided_attention)}; {rule}")
+            if not self.evaluation.grammar:
+                refuse("evaluation.grammar", "is false; it must be true, since task translation has no grammar")
+            return self
+        for key, value, rule in (
+            ("data.kind", self.data.kind in ("trees", "demo"), "trees, or demo"),
+            ("tokenizer.joint", not self.tokenizer.joint, "false: trees have a vocabulary of their own"),
+            ("model.share_embeddings", self.model.share_embeddings != "all", "target or none"),
+            (
+                "training.guided_attention",
+                self.tokenizer.kind != "wordpiece" or not self.training.guided_attention,
+                "0.0 with tokenizer.kind: wordpiece, which parts words at punctuation; or take bpe",
+            ),
+            ("evaluation.lowercase", not self.evaluation.lowercase, "false"),
+            ("evaluation.tokenize", self.evaluation.tokenize == "13a", "left out: it is BLEU's"),
+        ):
+            if not value:
+                section, _, leaf = key.rpartition(".")
+                found = getattr(getattr(self, section), leaf)
+                refuse(key, f"is {shown(found)}; for task parsing it must be {rule}")
+        return self
+
+    @model_validator(mode="after")
     def _check_across_sections(self) -> Recipe:
         if self.model.share_embeddings == "all" and not self.tokenizer.joint:
             refuse("model.share_embeddings", "is all, which needs tokenizer.joint: true; or take target or none")
@@ -303,10 +391,11 @@ class Recipe(_Settings):
         return self
 
 
+TOP_KEYS = ("name", "seed", "task")
 SECTIONS: dict[str, Any] = {
-    name: field.annotation for name, field in Recipe.model_fields.items() if name not in ("name", "seed")
+    name: field.annotation for name, field in Recipe.model_fields.items() if name not in TOP_KEYS
 }
-KEYS = ["name", "seed", *(f"{name}.{key}" for name, part in SECTIONS.items() for key in part.model_fields)]
+KEYS = [*TOP_KEYS, *(f"{name}.{key}" for name, part in SECTIONS.items() for key in part.model_fields)]
 
 
 def preset_values(name: Any) -> dict[str, dict[str, Any]]:

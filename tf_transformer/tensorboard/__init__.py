@@ -1,4 +1,4 @@
-"""Attention in TensorBoard: a summary to write it, a callback, the tab that shows it, and the same as a page."""
+"""What TensorBoard shows of a training: figures, sample translations, settings, and the tab Attention."""
 
 import lazy_loader
 
@@ -7,6 +7,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "board": ["AttentionBoard"],
         "page": ["show", "write_page"],
+        "samples": ["SampleTranslations"],
         "summary": ["attention_summary"],
     },
 )

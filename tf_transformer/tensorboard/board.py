@@ -11,8 +11,9 @@ import numpy as np
 from tf_transformer.errors import UserError
 from tf_transformer.inspection import Attend, Inspection, inspect
 from tf_transformer.plots import draw_inspection
+from tf_transformer.tensorboard.event_file import EventFile
 from tf_transformer.tensorboard.summary import attention_summary
-from tf_transformer.training.callbacks import SummaryCallback
+from tf_transformer.tensorboard.summary_callback import SummaryCallback
 
 LONGEST_NAME = 100  # characters: it stands in addresses
 
@@ -24,7 +25,7 @@ class AttentionBoard(SummaryCallback):
         sentences: what to translate: texts, or pairs of a text and its reference, which the tab shows beside the
             translation.
         attend: the function "translate_with_attention" of a `Translator` of the model in training.
-        log_dir: where the event file goes.
+        log_dir: the folder of one of TensorBoard's runs; or its event file, where other callbacks write to it too.
         every: how many epochs there are from one time to the next; the first is the first epoch.
 
     Example:
@@ -34,7 +35,6 @@ class AttentionBoard(SummaryCallback):
         >>> tokenizers = tt.train_tokenizers(pairs, vocab_size=290)
         >>> size = tokenizers.source.vocab_size
         >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=size, target_vocab_size=size, max_length=64)
-        >>> model.build(((None, None), (None, None)))
         >>> model.compile("adam", tt.SmoothedCrossEntropy())
         >>> translator = tt.Translator(model, tokenizers, tt.DecodingOptions(beam_size=1))
         >>> batches = tt.make_batches(pairs, tokenizers, batch_tokens=64, max_length=32, repeat=True)
@@ -43,7 +43,11 @@ class AttentionBoard(SummaryCallback):
     """
 
     def __init__(
-        self, sentences: Sequence[str | tuple[str, str]], attend: Attend, log_dir: str | os.PathLike, every: int = 1
+        self,
+        sentences: Sequence[str | tuple[str, str]],
+        attend: Attend,
+        log_dir: str | os.PathLike | EventFile,
+        every: int = 1,
     ) -> None:
         super().__init__(log_dir)
         if every < 1:
@@ -93,4 +97,5 @@ def _write(inspections: Sequence[Inspection], references: Sequence[str | None]) 
         attention_summary(name, *tokens, each.attention, reference=reference, alignment=each.alignment)
         canvas = draw_inspection(each).canvas
         canvas.draw()
-        tf.summary.image(f"attention: {name}", np.asarray(canvas.buffer_rgba())[None])
+        # TensorBoard's first page is in the order of the tags: figures such as `quality/BLEU` come before pictures.
+        tf.summary.image(f"translations/attention: {name}", np.asarray(canvas.buffer_rgba())[None])

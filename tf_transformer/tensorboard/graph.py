@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-import keras
+from tf_transformer.tensorboard.summary_callback import SummaryCallback
 
 
-class ModelGraph(keras.callbacks.Callback):
+class ModelGraph(SummaryCallback):
     """Writes the graph of the model's call when the training begins.
 
     Keras's own callback writes none of a model that is a class of its own.
 
     Args:
-        log_dir: TensorBoard's folder.
+        log_dir: the folder of one of TensorBoard's runs; or its event file, where other callbacks write to it too.
     """
-
-    def __init__(self, log_dir: str | os.PathLike) -> None:
-        super().__init__()
-        self.log_dir = str(log_dir)
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         import tensorflow as tf
 
         ids = tf.TensorSpec([None, None], tf.int32)
         call = tf.function(lambda *inputs: self.model(inputs, training=True), autograph=False)
-        with tf.summary.create_file_writer(self.log_dir).as_default():
+        with self.writing():
             tf.summary.graph(call.get_concrete_function(ids, ids).graph)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parent / "static"
 
 # The modules of the page, each after those it imports.
-MODULES = ("weights", "drawing", "source", "memory", "choices", "grid", "heatmap", "lines", "saving", "app")
+MODULES = (
+    *("weights", "tokens", "drawing", "legend", "source", "memory", "choices"),
+    *("grid", "heatmap", "lines", "saving", "app"),
+)
 
 _START = """
 const root = document.body.appendChild(element('div', {class: 'attention'}));
@@ -68,6 +71,16 @@ def write_page(
 
     Returns:
         The path.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=280, target_vocab_size=280, max_length=64)
+        >>> translator = tt.Translator(model, tokenizers)
+        >>> seen = tt.inspection.inspect(translator.functions["translate_with_attention"], ["a dog"])
+        >>> write_page(f"{tempfile.mkdtemp()}/attention.html", seen, "a model").name
+        'attention.html'
     """
     path = Path(path)
     path.write_text(make_page(inspections, title, references), encoding="utf-8")
@@ -102,6 +115,16 @@ def show(inspections: Sequence[Inspection], references: Sequence[str | None] | N
 
     Returns:
         What a notebook displays as the page.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=280, target_vocab_size=280, max_length=64)
+        >>> translator = tt.Translator(model, tokenizers)
+        >>> seen = tt.inspection.inspect(translator.functions["translate_with_attention"], ["a dog"])
+        >>> show(seen, height=480)._repr_html_().startswith("<iframe")
+        True
     """
     return Frame(make_page(inspections, "model", references), height)
 

@@ -26,10 +26,12 @@ def attention_summary(
         source_tokens: the source's tokens.
         target_tokens: the translation's.
         attention: weights from 0 to 1, float (layers, heads, tokens that attend, tokens attended to), under one or more
-            of the names "encoder", "decoder" (the two self-attentions) and "cross" (from target to source).
+            of the names "encoder", "decoder" (the two self-attentions) and "cross" (from target to source). Row i of
+            the last two is what chooses target token i; column j of "decoder" is the decoder's j-th input: the start
+            of the sentence, then target token j - 1.
         step: of the training; unless given, `tf.summary.experimental.get_step()`.
         reference: a reference translation, to be shown beside the model's.
-        alignment: the source position that each target token goes with, -1 for none.
+        alignment: the source position that each target token goes with by all layers and heads, -1 for none.
 
     Returns:
         Whether it was written; it is not where there is no default writer.

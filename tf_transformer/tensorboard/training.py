@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import keras
 
+from tf_transformer.parsing.callbacks import ValidationF1
+from tf_transformer.parsing.parses import parse_function
 from tf_transformer.tensorboard.board import AttentionBoard
+from tf_transformer.tensorboard.event_file import EventFile
+from tf_transformer.tensorboard.figures import Figures
 from tf_transformer.tensorboard.graph import ModelGraph
+from tf_transformer.tensorboard.hparams import SettingsTable
+from tf_transformer.tensorboard.profiler import Profiler
 from tf_transformer.tensorboard.projector import EmbeddingProjector
-from tf_transformer.training.callbacks import SampleTranslations, ValidationBleu
+from tf_transformer.tensorboard.samples import SampleTranslations
+from tf_transformer.training.callbacks import ValidationBleu
 from tf_transformer.translation import translate_texts
 
 if TYPE_CHECKING:
@@ -18,14 +26,9 @@ if TYPE_CHECKING:
     from tf_transformer.recipe import Recipe
     from tf_transformer.run_directory import RunDirectory
 
-PROFILED = 10  # executions of the step
-
-# What the tab HParams shows of each run beside its settings, by name and by the folder that it is in.
-FIGURES = {"epoch_bleu": "validation", "epoch_perplexity": "validation", "epoch_accuracy": "validation"}
-
 
 def tensorboard_callbacks(
-    recipe: Recipe, run: RunDirectory, translator: Translator, pairs: Sequence[tuple[str, str]]
+    recipe: Recipe, run: RunDirectory, translator: Translator, source: Iterable[tuple[str, str]]
 ) -> list[keras.callbacks.Callback]:
     """Makes the callbacks, in the order in which they must come; what adds figures to the logs must come before them.
 
@@ -33,7 +36,7 @@ def tensorboard_callbacks(
         recipe: its section `tensorboard` says what is written.
         run: where the logs go.
         translator: of the model in training; it should search greedily, at little cost.
-        pairs: sentences of the validation set and their references, as many as the recipe asks for.
+        source: the validation set, as `open_source` gives it; as much of it is taken as the recipe asks for.
     """
 
     def translate(texts: Sequence[str]) -> list[str]:
@@ -42,47 +45,27 @@ def tensorboard_callbacks(
         return [translation.text for translation in translate_texts(translator.translate, texts, streams=streams)]
 
     wanted = recipe.tensorboard
+    pairs = list(islice(source, max(recipe.training.sample_translations, wanted.attention, wanted.bleu)))
+    # Two of TensorBoard's runs, as Keras's own callback has them: one diagram shows a figure of both.
+    train, validation = EventFile(run.logs / "train"), EventFile(run.logs / "validation")
     callbacks: list[keras.callbacks.Callback] = []
-    if wanted.bleu:
+    if wanted.bleu and recipe.task == "parsing":
+        function = parse_function(translator, recipe.evaluation.grammar)
+        trees = list(islice(source.trees(), wanted.bleu))
+        callbacks.append(ValidationF1(function, trees, streams=recipe.training.parallel_parts))
+    elif wanted.bleu:
         callbacks.append(ValidationBleu(translate, pairs[: wanted.bleu], recipe.evaluation.tokenize))
-    callbacks.append(
-        keras.callbacks.TensorBoard(
-            run.logs,
-            write_graph=False,
-            histogram_freq=int(wanted.histograms),
-            profile_batch=(wanted.profile, wanted.profile + PROFILED - 1) if wanted.profile else 0,
-        )
-    )
-    callbacks.append(_hparams(recipe, run))
-    # In folders of their own: of several files in one, TensorBoard goes on reading only the newest.
+    callbacks += [Figures(train, validation, wanted.histograms), SettingsTable(recipe, run.path.name, validation)]
     if recipe.training.sample_translations:
         samples = pairs[: recipe.training.sample_translations]
-        callbacks.append(SampleTranslations(translate, samples, run.logs / "translations"))
+        callbacks.append(SampleTranslations(translate, samples, validation))
     if wanted.attention:
         attend = translator.functions["translate_with_attention"]
-        callbacks.append(AttentionBoard(pairs[: wanted.attention], attend, run.logs / "attention"))
+        callbacks.append(AttentionBoard(pairs[: wanted.attention], attend, validation))
     if wanted.graph:
-        callbacks.append(ModelGraph(run.logs / "graph"))
+        callbacks.append(ModelGraph(train))
     if wanted.embeddings:
-        callbacks.append(EmbeddingProjector(translator.tokenizers, run.logs))
+        callbacks.append(EmbeddingProjector(translator.tokenizers, train.folder))
+    if wanted.profile:
+        callbacks.append(Profiler(train.folder, wanted.profile))
     return callbacks
-
-
-def _hparams(recipe: Recipe, run: RunDirectory) -> keras.callbacks.Callback:
-    """Writes the recipe's settings, for TensorBoard's tab HParams."""
-    import tensorflow as tf
-    from tensorboard.plugins.hparams import api
-
-    settings = {key: _simple(value) for key, value in recipe.flat().items()}
-    writer = tf.summary.create_file_writer(str(run.logs))
-    with writer.as_default():
-        metrics = [api.Metric(name, group=folder) for name, folder in FIGURES.items()]
-        api.hparams_config(hparams=[api.HParam(key) for key in settings], metrics=metrics)
-    return api.KerasCallback(writer, settings)
-
-
-def _simple(value: Any) -> Any:
-    """A setting as the tab takes it: a number, a truth value or text."""
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return "null" if value is None else value

@@ -6,9 +6,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "base": ["END_ID", "PAD_ID", "START_ID", "UNKNOWN_ID", "Tokenizer"],
+        "brackets": ["BracketTokenizer"],
         "pair": ["TokenizerPair"],
         "sentencepiece": ["SentencePieceTokenizer"],
-        "training": ["train_tokenizers"],
+        "training": ["train_parsing_tokenizers", "train_tokenizers"],
         "wordpiece": ["WordPieceTokenizer"],
     },
 )

@@ -18,6 +18,12 @@ class Tokenizer(tf.Module):
 
     Attributes:
         file_suffix: how the name of this tokenizer's file ends.
+
+    Example:
+        >>> from tf_transformer.tokenizers import Tokenizer, train_tokenizers
+        >>> tokenizer = train_tokenizers([("a dog", "ein Hund")], kind="wordpiece", vocab_size=22).source
+        >>> isinstance(tokenizer, Tokenizer), tokenizer.vocab_size
+        (True, 22)
     """
 
     file_suffix: str

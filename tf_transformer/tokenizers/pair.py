@@ -11,6 +11,7 @@ import tensorflow as tf
 from tf_transformer.checksums import check_checksums, write_checksums
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import Tokenizer
+from tf_transformer.tokenizers.brackets import BracketTokenizer
 from tf_transformer.tokenizers.sentencepiece import SentencePieceTokenizer
 from tf_transformer.tokenizers.wordpiece import WordPieceTokenizer
 
@@ -19,6 +20,8 @@ KINDS: dict[str, type[Tokenizer]] = {
     "unigram": SentencePieceTokenizer,
     "wordpiece": WordPieceTokenizer,
 }
+# What a target may be besides.
+TARGET_KINDS = {**KINDS, "brackets": BracketTokenizer}
 
 DESCRIPTION = "tokenizer.json"
 
@@ -32,6 +35,7 @@ class TokenizerPair(tf.Module):
         source: the tokenizer of the source language.
         target: the tokenizer of the target language; the same object where one vocabulary serves both.
         kind: "bpe", "unigram" or "wordpiece".
+        target_kind: that of the target, where it is another one; it may be "brackets".
 
     Attributes:
         joint: whether one vocabulary serves both languages.
@@ -46,11 +50,12 @@ class TokenizerPair(tf.Module):
         280
     """
 
-    def __init__(self, source: Tokenizer, target: Tokenizer, kind: str) -> None:
+    def __init__(self, source: Tokenizer, target: Tokenizer, kind: str, target_kind: str | None = None) -> None:
         super().__init__()
         self.source = source
         self.target = target
         self.kind = kind
+        self.target_kind = target_kind or kind
 
     @property
     def joint(self) -> bool:
@@ -69,6 +74,8 @@ class TokenizerPair(tf.Module):
         for name, content in files.items():
             (directory / name).write_bytes(content)
         description = {"kind": self.kind, "joint": self.joint}
+        if self.target_kind != self.kind:
+            description["target_kind"] = self.target_kind
         (directory / DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         write_checksums(directory, [DESCRIPTION, *files])
 
@@ -91,14 +98,15 @@ class TokenizerPair(tf.Module):
         try:
             description = json.loads(text)
             kind, joint = description["kind"], description["joint"]
-            tokenizer_class = KINDS[kind]
-        except (ValueError, KeyError, TypeError) as error:
+            target_kind = description.get("target_kind", kind)
+            source_class, target_class = KINDS[kind], TARGET_KINDS[target_kind]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
                 f'{directory / DESCRIPTION}: expected {{"kind": one of {", ".join(KINDS)}, '
                 f'"joint": true or false}}; {REMEDY}'
             ) from error
 
-        def load_one(name: str) -> Tokenizer:
+        def load_one(name: str, tokenizer_class: type[Tokenizer]) -> Tokenizer:
             path = directory / (name + tokenizer_class.file_suffix)
             data = _read(path)
             try:
@@ -107,9 +115,9 @@ class TokenizerPair(tf.Module):
                 raise UserError(f"{path}: {error}") from error
 
         if joint:
-            tokenizer = load_one("joint")
+            tokenizer = load_one("joint", source_class)
             return cls(tokenizer, tokenizer, kind)
-        return cls(load_one("source"), load_one("target"), kind)
+        return cls(load_one("source", source_class), load_one("target", target_class), kind, target_kind)
 
 
 def _read(path: Path) -> bytes:

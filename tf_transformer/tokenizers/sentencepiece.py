@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 
 import tensorflow as tf
-import tensorflow_text as text
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
+from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer as text_ops
 
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
@@ -15,14 +16,42 @@ from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID,
 _BLANKS = r"[\s\p{Z}\p{Cc}]+"
 
 
+_numbers = itertools.count()
+
+
+class _ModelResource(tf.saved_model.experimental.TrackableResource):
+    """A model as TensorFlow Text's ops take it, under a name, until this object is gone.
+
+    `tensorflow_text.SentencepieceTokenizer` gives its model no name. The kernel that made it then owns it, and
+    TensorFlow drops kernels when a seed is set or Keras's session is cleared.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        super().__init__()
+        # What bears one name is one resource: each object has its own, and other processes have other models' names.
+        name = f"sentencepiece_{hashlib.sha256(model).hexdigest()}_{next(_numbers)}"
+        # Called eagerly the op would leave its kernel, which holds the model too, in TensorFlow's cache.
+        self._make = tf.function(
+            lambda: text_ops.sentencepiece_op(model=model, shared_name=name), autograph=False
+        ).get_concrete_function()
+        _ = self.resource_handle  # which makes it
+
+    def for_op(self) -> tf.Tensor:
+        """The handle. A graph finds the model by name or makes it anew, since it may outlive this object."""
+        return self.resource_handle if tf.executing_eagerly() else self._make()
+
+    def _create_resource(self) -> tf.Tensor:
+        return self._make()
+
+    def _destroy_resource(self) -> None:
+        tf.raw_ops.DestroyResourceOp(resource=self.resource_handle)
+
+
 class SentencePieceTokenizer(Tokenizer):
     """Splits text with a SentencePiece model.
 
     A model of `train_tokenizers` spells characters it has never seen in bytes, so every text survives the
     round trip in its normal form (NFKC, with runs of blanks made one).
-
-    TensorFlow Text's op keeps the model in its kernel, and TensorFlow drops its kernels when a seed is set: call
-    `keras.utils.set_random_seed` before tokenizers are made or loaded, not after.
 
     Args:
         model: the bytes of a SentencePiece model whose `<pad>`, `<unk>`, `<s>`, `</s>` are 0, 1, 2, 3.
@@ -56,19 +85,29 @@ class SentencePieceTokenizer(Tokenizer):
             )
         # The reference for normal forms: blanks as they are, and no mark before the first word.
         self._normalizer = SentencePieceNormalizer(model_proto=model, add_dummy_prefix=False, escape_whitespaces=False)
-        # The op holds the model as a resource. As an attribute of a module it is exported with it. Resources of one
-        # name are one resource once they are loaded, so each model's bears a name of its own.
-        self._op = text.SentencepieceTokenizer(model, name=f"model_{hashlib.sha256(model).hexdigest()}")
+        self._resource = _ModelResource(model)
 
     @property
     def vocab_size(self) -> int:
         return self._processor.vocab_size()
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        return self._op.tokenize(texts)
+        ids, row_splits = text_ops.sentencepiece_tokenize_op(
+            self._resource.for_op(),
+            tf.convert_to_tensor(texts, tf.string),
+            nbest_size=0,
+            alpha=1.0,
+            add_bos=False,
+            add_eos=False,
+            reverse=False,
+            out_type=tf.int32,
+        )
+        return tf.RaggedTensor.from_row_splits(ids, row_splits, validate=False)
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        return self._op.detokenize(ids)
+        return text_ops.sentencepiece_detokenize_op(
+            self._resource.for_op(), ids.values, ids.row_splits, add_bos=False, add_eos=False, reverse=False
+        )
 
     def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         readable = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
@@ -81,7 +120,8 @@ class SentencePieceTokenizer(Tokenizer):
         return words, tf.clip_by_value(places, 0, tf.maximum(most, 0)[:, None])
 
     def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
-        return tf.where(ids == PAD_ID, "", self._op.id_to_string(ids))
+        names = text_ops.sentencepiece_id_to_string_op(self._resource.for_op(), tf.reshape(ids, [-1]))
+        return tf.where(ids == PAD_ID, "", tf.reshape(names, tf.shape(ids)))
 
     def pieces(self, ids: list[int]) -> list[str]:
         return [self._processor.id_to_piece(int(i)) for i in ids]

@@ -14,6 +14,7 @@ from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_li
 
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
+from tf_transformer.tokenizers.brackets import BracketTokenizer
 from tf_transformer.tokenizers.pair import KINDS, TokenizerPair
 from tf_transformer.tokenizers.sentencepiece import SentencePieceTokenizer
 from tf_transformer.tokenizers.wordpiece import SPECIAL_PIECES, WordPieceTokenizer, split_words
@@ -47,8 +48,7 @@ def train_tokenizers(
         >>> tokenizer.pieces([0, 1, 2, 3, 4])
         ['<pad>', '<unk>', '<s>', '</s>', '<0x00>']
     """
-    if kind not in KINDS:
-        raise UserError(f"tokenizer kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
+    _check_kind(kind)
     sample = _sample(_checked(pairs), MAX_PAIRS)
     sources, targets = [source for source, _ in sample], [target for _, target in sample]
     if joint:
@@ -59,6 +59,44 @@ def train_tokenizers(
         _train(targets, kind, vocab_size, "the target texts"),
         kind,
     )
+
+
+def train_parsing_tokenizers(
+    pairs: Iterable[tuple[str, str]], kind: str = "bpe", vocab_size: int = 8000
+) -> TokenizerPair:
+    """Learns the vocabulary of sentences, and collects the brackets of their trees, reading the pairs once.
+
+    Args:
+        pairs: (sentence, linearised tree); for the sentences a random million counts, the brackets are those of all.
+        kind: "bpe" or "unigram" (SentencePiece), or "wordpiece".
+        vocab_size: the exact number of pieces of the sentences' vocabulary, special ones included.
+
+    Returns:
+        The tokenizer of sentences, and a `BracketTokenizer`.
+
+    Raises:
+        UserError: for an unknown kind, sentences without text, and a size that the text does not allow.
+
+    Example:
+        >>> pair = train_parsing_tokenizers([("a dog", "(NP XX XX )NP")], vocab_size=270)
+        >>> pair.target.labels
+        ['NP']
+    """
+    _check_kind(kind)
+    tokens: dict[str, None] = {}
+
+    def sentences() -> Iterator[str]:
+        for sentence, tree in _checked(pairs):
+            tokens.update(dict.fromkeys(tree.split()))
+            yield sentence
+
+    source = _train(_sample(sentences(), MAX_PAIRS), kind, vocab_size, "the sentences")
+    return TokenizerPair(source, BracketTokenizer.of_trees(tokens), kind, "brackets")
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise UserError(f"tokenizer kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
 
 
 def _checked(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

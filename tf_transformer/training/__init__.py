@@ -5,7 +5,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "callbacks": ["AveragedWeights", "EpochEnds", "Pace", "SampleTranslations", "ValidationBleu"],
+        "callbacks": ["AveragedWeights", "EpochEnds", "Pace", "ValidationBleu"],
         "checkpoints": ["Checkpoints"],
         "data_wait": ["DataWait"],
         "distribution": ["make_strategy"],

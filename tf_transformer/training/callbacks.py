@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import html
-import os
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import SequenceMatcher
 from typing import Any
 
 import keras
@@ -40,6 +36,15 @@ class Pace(keras.callbacks.Callback):
 
     Attributes:
         seconds: of the epoch, before its training was broken off and, in its validation, up to that; else 0.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer.training import TokenCount
+        >>> model = keras.Sequential([keras.layers.Dense(5)])
+        >>> model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=[TokenCount()])
+        >>> history = model.fit(np.zeros((2, 3, 4)), np.ones((2, 3)), callbacks=[Pace()], verbose=0)
+        >>> sorted(history.history)
+        ['learning_rate', 'loss', 'tokens', 'tokens_per_second']
     """
 
     def __init__(self) -> None:
@@ -76,6 +81,15 @@ class EpochEnds(keras.callbacks.Callback):
     Args:
         steps: how many steps the training has.
         validate_every: how many steps an epoch has.
+
+    Example:
+        >>> import numpy as np
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> ends = EpochEnds(steps=5, validate_every=2)
+        >>> history = model.fit(np.ones((9, 1)), np.ones(9), batch_size=1, epochs=9, callbacks=[ends], verbose=0)
+        >>> len(history.epoch), steps_taken(model)
+        (3, 5)
     """
 
     def __init__(self, steps: int, validate_every: int) -> None:
@@ -101,6 +115,17 @@ class AveragedWeights(keras.callbacks.Callback):
 
     Keras's `SwapEMAWeights` rounds the weights that training goes on from, and leaves the wrong ones in the model where
     training ends before its last epoch.
+
+    Example:
+        >>> import numpy as np
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.9), "mse")
+        >>> average = AveragedWeights()
+        >>> _ = model.fit(np.ones((9, 1)), 9 * np.ones(9), batch_size=1, callbacks=[average], verbose=0)
+        >>> kernel = model.get_weights()[0]
+        >>> with average.hidden():
+        ...     bool(kernel < model.get_weights()[0])  # the average lags behind
+        True
     """
 
     def __init__(self) -> None:
@@ -147,6 +172,14 @@ class ValidationBleu(keras.callbacks.Callback):
         translate: maps texts to their translations.
         pairs: sentences and their references.
         tokenize: how BLEU splits text into words, as in `score_translations`.
+
+    Example:
+        >>> from tf_transformer.training import ValidationBleu
+        >>> bleu = ValidationBleu(lambda texts: ["Ein Hund schläft ."], [("A dog sleeps .", "Ein Hund schläft .")])
+        >>> logs = {}
+        >>> bleu.on_epoch_end(0, logs)  # as `fit` calls it
+        >>> print(f"{logs['val_bleu']:.1f}")
+        100.0
     """
 
     def __init__(
@@ -165,78 +198,3 @@ class ValidationBleu(keras.callbacks.Callback):
 
         translations = self.translate(self.sources)
         logs["val_bleu"] = score_translations(translations, self.references, tokenize=self.tokenize).bleu
-
-
-class SummaryCallback(keras.callbacks.Callback):
-    """Writes summaries for TensorBoard, into one file for the whole training.
-
-    TensorBoard reads several in a folder by the order of their names, which isn't always that of time.
-
-    Args:
-        log_dir: TensorBoard's folder.
-    """
-
-    def __init__(self, log_dir: str | os.PathLike) -> None:
-        super().__init__()
-        self.log_dir = str(log_dir)
-        self._writer: Any | None = None
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Within it, summaries go to the file, under the number of updates made."""
-        import tensorflow as tf
-
-        self._writer = self._writer or tf.summary.create_file_writer(self.log_dir)
-        with self._writer.as_default(step=steps_taken(self.model)):
-            yield
-        self._writer.flush()
-
-
-class SampleTranslations(SummaryCallback):
-    """Writes translations of a few sentences as text for TensorBoard at the end of each epoch.
-
-    Beside each stands its reference; words that one has and the other has not are bold.
-
-    Args:
-        translate: maps texts to their translations.
-        pairs: sentences and their references.
-        log_dir: TensorBoard's folder.
-    """
-
-    def __init__(
-        self,
-        translate: Callable[[Sequence[str]], Sequence[str]],
-        pairs: Sequence[tuple[str, str]],
-        log_dir: str | os.PathLike,
-    ) -> None:
-        super().__init__(log_dir)
-        self.translate = translate
-        self.pairs = pairs
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        import tensorflow as tf
-
-        translations = self.translate([source for source, _ in self.pairs])
-        lines = ["| source | reference | translation |", "| --- | --- | --- |"]
-        for (source, reference), translation in zip(self.pairs, translations, strict=True):
-            lines.append("| " + " | ".join([_cell(source), *_marked(reference, translation)]) + " |")
-        with self.writing():
-            tf.summary.text("translations", "\n".join(lines))
-
-
-def _marked(reference: str, translation: str) -> tuple[str, str]:
-    """Both as Markdown, the words that one has and the other has not in bold."""
-    words = reference.split(), translation.split()
-    texts: tuple[list[str], list[str]] = ([], [])
-    for kind, *spans in SequenceMatcher(None, *words, autojunk=False).get_opcodes():
-        for text, side, (start, end) in zip(texts, words, (spans[:2], spans[2:]), strict=True):
-            if start < end:
-                part = _cell(" ".join(side[start:end]))
-                text.append(part if kind == "equal" else f"**{part}**")
-    return " ".join(texts[0]), " ".join(texts[1])
-
-
-def _cell(text: str) -> str:
-    """Text as a cell of a Markdown table, in which nothing is markup."""
-    text = re.sub(r"([\\`*_{}\[\]()#+\-.!|])", r"\\\1", text.replace("\n", " "))
-    return html.escape(text, quote=False)

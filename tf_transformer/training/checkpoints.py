@@ -24,6 +24,17 @@ class Checkpoints(keras.callbacks.Callback):
     Args:
         directory: where the checkpoints lie.
         keep: how many of the newest stay.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     kept = Checkpoints(folder, keep=2)
+        ...     _ = model.fit(np.ones((3, 1)), np.ones(3), batch_size=1, epochs=4, callbacks=[kept], verbose=0)
+        ...     sorted(os.listdir(folder))
+        ['step-00000009.keras', 'step-00000012.keras']
     """
 
     def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:

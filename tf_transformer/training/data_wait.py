@@ -26,6 +26,20 @@ class DataWait(keras.callbacks.Callback):
     left out: in it the model is traced, before the first batch is asked for, and its time is told on its own.
 
     It is for one `fit` on batches that go on for ever (`make_batches(repeat=True)`); another `fit` needs another one.
+
+    Example:
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.training import DataWait
+        >>> pairs = [("a dog", "ein Hund"), ("a cat", "eine Katze")]
+        >>> tokenizers = tt.train_tokenizers(pairs, vocab_size=290)
+        >>> batches = tt.make_batches(pairs, tokenizers, batch_tokens=64, max_length=32, repeat=True)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=290, target_vocab_size=290)
+        >>> model.compile(tt.TransformerAdam(0.001), tt.SmoothedCrossEntropy(0.1), jit_compile=False)
+        >>> wait = DataWait()
+        >>> batches = wait.watch(batches)
+        >>> history = model.fit(batches, steps_per_epoch=3, callbacks=[wait], shuffle=False, verbose=0)
+        >>> sorted(history.history)
+        ['data_wait', 'loss', 'padding']
     """
 
     def __init__(self) -> None:

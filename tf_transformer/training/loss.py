@@ -7,7 +7,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.layers.gradient import custom_gradient
 from tf_transformer.layers.masks import token_weights
 from tf_transformer.replicas import sum_over_replicas
 from tf_transformer.training.projected_loss import TokenSums, projected_cross_entropy
@@ -46,12 +45,20 @@ class SmoothedCrossEntropy(keras.losses.Loss):
             raise ValueError(f"label_smoothing must be in [0, 1), got {label_smoothing!r}")
         if not 0 <= r_drop < float("inf"):
             raise ValueError(f"r_drop must be 0 or more, got {r_drop!r}")
-        super().__init__(name=name, reduction="sum")  # of the one number that `call` returns
+        # The sum is of the one number that `call` returns. Labels are cast to this dtype too: in half precision, as
+        # `keras.config.set_floatx` may have it, they would be rounded to other tokens.
+        super().__init__(name=name, reduction="sum", dtype="float32")
         self.label_smoothing = label_smoothing
         self.r_drop = r_drop
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Works out the loss, as `call` does, each position weighed by `sample_weight`.
+        """Works out the loss, as `call` does."""
+        if sample_weight is None:
+            return super().__call__(y_true, y_pred)
+        return self.call(y_true, y_pred, sample_weight)  # Keras would weigh the one number that it returns
+
+    def call(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        """Works out the loss.
 
         Args:
             y_true: labels, int (batch, length); 0 is padding.
@@ -62,31 +69,14 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         Returns:
             A scalar float32.
         """
-        if sample_weight is None:
-            return super().__call__(y_true, y_pred)
-        # Keras would weigh the one number that `call` returns.
-        weights = ops.convert_to_tensor(sample_weight, "float32")
-        if len(weights.shape) == 1:
-            weights = weights[:, None]
-        return self._mean(y_true, y_pred, weights)
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Works out the loss.
-
-        Args:
-            y_true: labels, int (batch, length); 0 is padding.
-            y_pred: logits, float (batch, length, vocabulary).
-
-        Returns:
-            A scalar float32.
-        """
-        return self._mean(y_true, y_pred, 1.0)
-
-    def _mean(self, y_true: Any, y_pred: Any, weights: Any) -> Any:
         labels = ops.cast(y_true, "int32")
         logits = ops.cast(y_pred, "float32")
+        weights = token_weights(labels)
+        if sample_weight is not None:
+            of_each = ops.convert_to_tensor(sample_weight, "float32")
+            weights = weights * (of_each[:, None] if len(of_each.shape) == 1 else of_each)
         losses = smoothed_cross_entropy(labels, logits, self.label_smoothing)
-        return ops.sum(losses * token_weights(labels) * weights) / self.batch_tokens(labels)
+        return ops.sum(losses * weights) / self.batch_tokens(labels)
 
     def of_states(
         self, states: Any, embeddings: Any, y_true: Any, training: bool = True, free_shapes: bool = False
@@ -130,27 +120,18 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         return {"label_smoothing": self.label_smoothing, "r_drop": self.r_drop, "name": self.name}
 
 
+def cross_entropy(labels: Any, logits: Any) -> Any:
+    """Unsmoothed cross-entropy of each position, float32 (batch, length), for labels int (batch, length), logits."""
+    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+
 def smoothed_cross_entropy(labels: Any, logits: Any, label_smoothing: float) -> Any:
-    """Cross-entropy of each position, float32 (batch, length), for labels int (batch, length), float32 logits.
-
-    Its gradient, `softmax(logits) - smoothed labels`, is written out: that takes half the passes over the logits, by
-    far the largest tensor of a step, that differentiating the forward pass would take.
-    """
-    vocabulary = logits.shape[-1]
-
-    @custom_gradient
-    def cross_entropy(logits: Any) -> tuple[Any, Any]:
-        log_normaliser = ops.logsumexp(logits, axis=-1)
-        of_label = logit_of(labels, logits)
-        smoothed = (1 - label_smoothing) * of_label + label_smoothing * ops.mean(logits, axis=-1)
-
-        def gradient(upstream: Any) -> Any:
-            target = (1 - label_smoothing) * ops.one_hot(labels, vocabulary) + label_smoothing / vocabulary
-            return (ops.exp(logits - log_normaliser[..., None]) - target) * upstream[..., None]
-
-        return log_normaliser - smoothed, gradient
-
-    return cross_entropy(logits)
+    """Cross-entropy of each position, float32 (batch, length), for labels int (batch, length), float32 logits."""
+    unsmoothed = cross_entropy(labels, logits)
+    if not label_smoothing:
+        return unsmoothed
+    # What smoothing takes from the label's logit, it spreads over all.
+    return unsmoothed + label_smoothing * (logit_of(labels, logits) - ops.mean(logits, axis=-1))
 
 
 def logit_of(labels: Any, logits: Any) -> Any:

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from tf_transformer.layers.masks import token_weights
-from tf_transformer.training.loss import logit_of
+from tf_transformer.training.loss import cross_entropy, logit_of
 from tf_transformer.training.projected_loss import TokenSums
 
 
@@ -16,9 +16,10 @@ class _TokenMean(keras.metrics.Metric):
     """A sum over real tokens and their number, over all batches and devices."""
 
     def __init__(self, name: str, **kwargs: Any) -> None:
+        # Half precision, as `keras.config.set_floatx` may have it, counts no further than 256 or 2,048.
         super().__init__(name=name, **kwargs)
-        self.total = self.add_variable(shape=(), initializer="zeros", name="total")
-        self.count = self.add_variable(shape=(), initializer="zeros", name="count")
+        self.total = self.add_variable(shape=(), initializer="zeros", dtype="float32", name="total")
+        self.count = self.add_variable(shape=(), initializer="zeros", dtype="float32", name="count")
 
     def of_tokens(self, labels: Any, logits: Any) -> Any:
         raise NotImplementedError
@@ -68,8 +69,8 @@ class Perplexity(_TokenMean):
         super().__init__(name=name, **kwargs)
 
     def of_tokens(self, labels: Any, logits: Any) -> Any:
-        # The same operations as in the loss, so that TensorFlow works them out once for both.
-        return ops.logsumexp(logits, axis=-1) - logit_of(labels, logits)
+        # The same operation as in the loss, so that TensorFlow works it out once for both.
+        return cross_entropy(labels, logits)
 
     def of_sums(self, sums: TokenSums) -> Any:
         return sums.cross_entropy

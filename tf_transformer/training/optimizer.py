@@ -59,7 +59,8 @@ class TransformerAdam(keras.optimizers.Adam):
         beta_2: decay of the mean of its square.
         epsilon: added to the root of the latter.
         weight_decay: share of each matrix taken off at a step, times the learning rate, whatever the gradient says
-            (AdamW: Loshchilov & Hutter, 2019). Biases and layer norms, which are vectors, keep theirs. None for none.
+            (AdamW: Loshchilov & Hutter, 2019). Biases and layer norms, which are vectors, keep theirs, and so does what
+            `exclude_from_weight_decay` names. None for none.
         clip_norm: the longest that the gradient, all weights' as one vector, may be; a longer one is made this long.
             None for no limit.
         keep_gradient_norm: whether the variable `gradient_norm` tells how long the last step's gradient was, before it
@@ -91,21 +92,42 @@ class TransformerAdam(keras.optimizers.Adam):
     ) -> None:
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"clip_norm must be above 0, or None for no limit, got {clip_norm!r}")
+        # A name of its own: Keras would number it, and TensorFlow keeps something for each name a variable ever had.
+        named = {"name": "transformer_adam", **kwargs}
         super().__init__(
-            learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, weight_decay=weight_decay, **kwargs
+            learning_rate, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon, weight_decay=weight_decay, **named
         )
         self.clip_norm = clip_norm
         self.keep_gradient_norm = keep_gradient_norm
+        self._also_excluded: tuple[keras.Variable, ...] = ()
+        self._excluded_names: tuple[str, ...] = ()
 
     def build(self, variables: list[keras.Variable]) -> None:
         if self.built:
             return
         # Said here and not by whoever makes the optimizer, so that one that was saved keeps to it.
-        self.exclude_from_weight_decay(var_list=[variable for variable in variables if len(variable.shape) < 2])
+        vectors = [variable for variable in variables if len(variable.shape) < 2]
+        super().exclude_from_weight_decay(var_list=[*vectors, *self._also_excluded], var_names=self._excluded_names)
         super().build(variables)
         if self.keep_gradient_norm:
             # All devices assign the same.
             self.gradient_norm = self.add_variable((), name="gradient_norm", aggregation="only_first_replica")
+
+    def exclude_from_weight_decay(
+        self, var_list: list[keras.Variable] | None = None, var_names: list[str] | None = None
+    ) -> None:
+        """Keeps matrices from decaying too, as Keras does; vectors never decay. To be called before the first step.
+
+        Args:
+            var_list: variables that are not to decay.
+            var_names: what the names of such variables have in them, such as "embeddings"; as a regular expression.
+
+        Raises:
+            ValueError: the optimizer has made a step, or was built, before.
+        """
+        if self.built:  # a step that Keras has traced would go on as before
+            raise ValueError("exclude_from_weight_decay has to be called before the optimizer's first step")
+        self._also_excluded, self._excluded_names = tuple(var_list or ()), tuple(var_names or ())
 
     def apply(self, grads: list[Any], trainable_variables: list[keras.Variable] | None = None) -> None:
         """Takes a step.
@@ -148,6 +170,12 @@ class TransformerAdam(keras.optimizers.Adam):
             epsilon=ops.cast(self.epsilon, dtype),
             grad=tf.cast(tf.convert_to_tensor(gradient), dtype),
         )
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        # Keras has no public place for this. Its own way has a gradient, with which the step's graph stays in memory
+        # (see replicas.py).
+        sums = iter(sum_over_replicas([grad for grad, _ in grads_and_vars if grad is not None]))
+        return [(None if grad is None else next(sums), variable) for grad, variable in grads_and_vars]
 
     def get_config(self) -> dict[str, Any]:
         own = {"clip_norm": self.clip_norm, "keep_gradient_norm": self.keep_gradient_norm}

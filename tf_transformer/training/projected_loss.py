@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from tf_transformer.layers.gradient import custom_gradient
 from tf_transformer.layers.masks import token_weights
 
 # Logits in a chunk, 64 MiB: enough rows for the matrix products to run at full speed, whatever the vocabulary.
@@ -73,27 +72,31 @@ def projected_cross_entropy(
         >>> round(float(sums.loss / sums.tokens), 4)  # log(8)
         2.0794
     """
-    states = ops.convert_to_tensor(states)
-    embeddings = ops.cast(embeddings, states.dtype)
+    states, embeddings = ops.convert_to_tensor(states), ops.convert_to_tensor(embeddings)
     labels = ops.cast(labels, "int32")
     real = token_weights(labels)
     copies = states if r_drop else states[None]
     settings = {"label_smoothing": label_smoothing, "r_drop": r_drop, "chunk_logits": chunk_logits}
-    if not training:
-        sums, _ = _chunked(copies, embeddings, labels, real, gradients=False, **settings)
-    else:
+    constants = ops.stop_gradient(copies), ops.stop_gradient(ops.cast(embeddings, states.dtype))
+    sums, gradients = _chunked(*constants, labels, real, gradients=training, **settings)
+    loss = sums[0]
+    if training:
+        loss = _with_gradients(loss, (copies, embeddings), gradients)
+    return TokenSums(loss, sums[1], sums[2], ops.sum(real))
 
-        @custom_gradient
-        def summed(copies: Any, embeddings: Any) -> tuple[Any, Any]:
-            sums, gradients = _chunked(copies, embeddings, labels, real, gradients=True, **settings)
 
-            def gradient(upstream: Any) -> tuple[Any, Any]:
-                return tuple(ops.cast(upstream[0] * part, copies.dtype) for part in gradients)
+def _with_gradients(value: Any, tensors: tuple[Any, ...], gradients: tuple[Any, ...]) -> Any:
+    """The value, a float32 scalar, with these float32 gradients with respect to the tensors.
 
-            return sums, gradient
-
-        sums = summed(copies, embeddings)
-    return TokenSums(sums[0], sums[1], sums[2], ops.sum(real))
+    To it is added, for each tensor, what has that gradient, and taken away again without one. A custom gradient would
+    do the same, but TensorFlow never forgets one that was part of a graph.
+    """
+    for tensor, gradient in zip(tensors, gradients, strict=True):
+        # A product of two vectors reads both once, and so does its gradient.
+        row = ops.reshape(ops.cast(tensor, "float32"), (1, -1))
+        product = ops.matmul(row, ops.reshape(ops.stop_gradient(gradient), (-1, 1)))[0, 0]
+        value = value + (product - ops.stop_gradient(product))
+    return value
 
 
 def _chunked(
@@ -108,8 +111,8 @@ def _chunked(
 ) -> tuple[Any, tuple[Any, Any]]:
     """Loss, cross-entropy and correct tokens as one float32 (3,), and the loss's gradients where wanted.
 
-    Of the gradient with respect to the logits, `softmax - smoothed labels`, only the softmax takes products with the
-    whole vocabulary. What the labels add to it is a few rows, and what the smoothing adds is the same for all rows.
+    The gradient with respect to the logits, `softmax - smoothed labels`, is worked out in float32 and only then rounded
+    to the dtype of the products: where a token is predicted well it is the small difference of two large numbers.
     """
     number_of_copies, _, d_model = copies.shape
     vocabulary = embeddings.shape[0]
@@ -122,6 +125,8 @@ def _chunked(
     padded_labels, padded_real = (ops.pad(x, [[0, missing]]) for x in (labels, real))
     mean_embedding = ops.mean(ops.cast(embeddings, "float32"), axis=0)
     share = 1.0 / number_of_copies
+    is_half = keras.backend.standardize_dtype(copies.dtype) in ("bfloat16", "float16")
+    up, down = _half_precision_scales(size, ops.sum(real)) if is_half else (1.0, 1.0)
 
     def body(chunk: Any, sums: Any, of_states: Any, of_embeddings: Any) -> tuple[Any, ...]:
         start = chunk * size
@@ -135,27 +140,36 @@ def _chunked(
         highest = ops.max(logits, axis=-1, initial=-float("inf"))
         # The highest probability is at least 1 / vocabulary, so its logarithm is always sound.
         log_normaliser = highest - ops.log(ops.max(probabilities, axis=-1, initial=0.0))
-        of_label = ops.take(ops.reshape(logits, (-1,)), ops.arange(ops.shape(label)[0]) * vocabulary + label)
-        # A label that is none of the vocabulary's would have taken another row's logit.
-        of_label = ops.where(ops.logical_and(label >= 0, label < vocabulary), of_label, float("nan"))
+        # A label that is none of the vocabulary's would take another row's logit.
+        token = ops.clip(label, 0, vocabulary - 1)
+        places = ops.arange(ops.shape(label)[0]) * vocabulary + token
+        of_label = ops.where(label == token, ops.take(ops.reshape(logits, (-1,)), places), float("nan"))
         cross_entropy = log_normaliser - of_label
         mean_logit = ops.matmul(ops.cast(x, "float32"), mean_embedding[:, None])[:, 0]
         smoothed = cross_entropy + label_smoothing * (of_label - mean_logit)
         loss = ops.sum(smoothed * weight)
-        soft = probabilities
+        of_logits = probabilities
         if r_drop:
-            difference, soft = _r_drop(logits, log_normaliser, probabilities, r_drop)
+            difference, of_logits = _r_drop(logits, log_normaliser, probabilities, r_drop)
             loss = loss + ops.sum(difference * weight)
         correct = ops.cast(of_label >= highest, "float32")
         sums = sums + ops.stack([loss, ops.sum(cross_entropy * weight), ops.sum(correct * weight)])
         if gradients:
-            soft = ops.cast(soft, x.dtype)
+            if label_smoothing:
+                of_logits = of_logits - label_smoothing / vocabulary
+            at_label = ops.take(ops.reshape(of_logits, (-1,)), places) - (1 - label_smoothing)
+            at_label = ops.where(label == token, at_label, float("nan"))
+            indices = ops.stack([ops.arange(ops.shape(label)[0]), token], axis=1)
+            of_logits = ops.scatter_update(of_logits, indices, at_label)  # a few numbers, without another pass
+            if is_half:
+                of_logits = of_logits * up
+            of_logits = ops.cast(of_logits, x.dtype)
             weight = weight[:, None]
-            update = ops.cast(ops.matmul(soft, embeddings), "float32") * weight
+            update = ops.cast(ops.matmul(of_logits, embeddings), "float32") * (weight / up)
             update = ops.reshape(update, (number_of_copies, size, d_model))
             of_states = ops.slice_update(of_states, (0, start, 0), update)
-            weighted = x * ops.cast(weight, x.dtype)
-            of_embeddings = of_embeddings + ops.cast(ops.matmul(ops.transpose(soft), weighted), "float32")
+            weighted = x * ops.cast(weight * down, x.dtype)
+            of_embeddings = of_embeddings + ops.cast(ops.matmul(ops.transpose(of_logits), weighted), "float32")
         return chunk + 1, sums, of_states, of_embeddings
 
     _, sums, of_states, of_embeddings = _loop(
@@ -170,13 +184,20 @@ def _chunked(
     )
     if not gradients:
         return sums, ()
-    weight = share * real[:, None]
-    target = (1 - label_smoothing) * ops.cast(ops.take(embeddings, labels, axis=0), "float32")
-    target = target + label_smoothing * mean_embedding
-    of_states = of_states[:, :rows] - target * weight
-    weighted = ops.sum(ops.cast(copies, "float32"), axis=0) * weight
-    of_embeddings = of_embeddings - label_smoothing / vocabulary * ops.sum(weighted, axis=0)
-    return sums, (of_states, _subtract_rows(of_embeddings, labels, (1 - label_smoothing) * weighted))
+    if is_half:
+        of_embeddings = of_embeddings / (up * down)
+    return sums, (of_states[:, :rows], of_embeddings)
+
+
+def _half_precision_scales(rows: Any, tokens: Any) -> tuple[Any, Any]:
+    """Factors of the gradients of a chunk's logits, and of the rows of states, to be taken off what is summed.
+
+    The loss is to be divided by the tokens. What is rounded with a power of two over them as its factor is not rounded
+    once more by that division. The rest is for float16: below 6e-5 it has ever fewer digits, and most of a softmax is
+    smaller; and what is summed over the rows of a chunk may come beyond its largest number, 65,504.
+    """
+    up = ops.power(2.0, ops.ceil(ops.log2(ops.maximum(tokens, 1.0))) + 8.0) / ops.maximum(tokens, 1.0)
+    return up, ops.power(2.0, -ops.ceil(ops.log2(ops.cast(rows, "float32"))))
 
 
 def _loop(condition: Any, body: Any, start: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -186,15 +207,6 @@ def _loop(condition: Any, body: Any, start: tuple[Any, ...]) -> tuple[Any, ...]:
 
     # Of iterations side by side, which is TensorFlow's way, each would hold a gradient as large as the matrix.
     return tf.while_loop(condition, body, start, parallel_iterations=1)
-
-
-def _subtract_rows(matrix: Any, indices: Any, rows: Any) -> Any:
-    """Subtracts each row from the matrix's row of its index; an index may come more than once."""
-    if keras.backend.backend() != "tensorflow":
-        return matrix - ops.segment_sum(rows, indices, matrix.shape[0])
-    import tensorflow as tf
-
-    return tf.tensor_scatter_nd_sub(matrix, indices[:, None], rows)  # without a second matrix
 
 
 def _r_drop(logits: Any, log_normaliser: Any, probabilities: Any, alpha: float) -> tuple[Any, Any]:

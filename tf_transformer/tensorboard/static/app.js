@@ -1,16 +1,23 @@
 // The page: choices on the left, the view on the right. Its state is one flat object of strings.
 
 import {makeChoices, matching} from './choices.js';
-import {colourOf, element, isDashed} from './drawing.js';
+import {colourOf, element, isDashed, within} from './drawing.js';
 import {grid} from './grid.js';
 import {heatMap} from './heatmap.js';
 import {lines} from './lines.js';
 import {saveJson, savePng, saveSvg} from './saving.js';
-import {COMBINED} from './weights.js';
+import {shown} from './tokens.js';
+import {COMBINED, nameOf} from './weights.js';
 
 const KINDS = {cross: 'encoder–decoder', encoder: 'encoder self', decoder: 'decoder self'};
 const VIEWS = {grid: 'Grid', heat: 'Heat map', lines: 'Lines'};
-const DEFAULTS = {run: '', tag: '', step: '', kind: 'cross', view: 'grid', layer: '0', head: '0', heads: 'all', runs: '', tags: ''};
+const LAST = 'last'; // layer
+const DEFAULTS = {
+  run: '', tag: '', step: '', kind: 'cross', view: 'grid', layer: LAST, head: 'mean', heads: 'all', least: '0.2', runs: '', tags: '',
+};
+const START = '<s>';
+const AROUND = 330; // pixels above and below a drawing
+const LEAST = {min: 0.01, max: 1, step: 0.01}; // weight of a line
 const EMPTY = 'No attention here yet. Train with the callback AttentionBoard, or run: tf-transformer inspect MODEL "a sentence" --logdir DIR';
 
 /**
@@ -23,13 +30,14 @@ export function show(root, source, memory) {
   let chosen = {}; // run, tag and step: the state's, or where it names none that is there, the first and newest
   let listing = {runs: {}, damaged: {}};
   let turn = 0; // of drawing: an answer that comes late is not drawn over a newer one
-  const choices = makeChoices(change, reload);
-  const view = element('main', {class: 'view'});
-  root.replaceChildren(choices.node, view);
+  const choices = makeChoices(change, source.grows ? reload : null);
+  const main = element('main', {class: 'view'});
+  root.replaceChildren(choices.node, main);
   memory.onChange((values) => {
     Object.assign(state, DEFAULTS, values);
     draw();
   });
+  window.addEventListener('resize', draw); // drawings fill the room there is
   reload();
   return {draw};
 
@@ -62,7 +70,7 @@ export function show(root, source, memory) {
     chosen = {run, tag, step};
     choices.update({...state, ...chosen}, {runs, tags, steps, damaged: listing.damaged});
     if (!steps.length) {
-      view.replaceChildren(element('p', {class: 'empty'}, Object.keys(listing.runs).length ? 'No run or sentence has such a name.' : EMPTY));
+      main.replaceChildren(element('p', {class: 'empty'}, Object.keys(listing.runs).length ? 'No run or sentence has such a name.' : EMPTY));
       return;
     }
     try {
@@ -80,59 +88,77 @@ export function show(root, source, memory) {
     const kind = Object.hasOwn(header.sizes, state.kind) ? state.kind : Object.keys(header.sizes)[0];
     const [layers, heads] = header.sizes[kind];
     const view = Object.hasOwn(VIEWS, state.view) ? state.view : 'grid';
-    const within = (text, count) => Math.min(Math.max(0, Math.trunc(Number(text)) || 0), count - 1);
-    const layer = within(state.layer, layers);
+    const place = (text, count) => within(Math.trunc(Number(text)) || 0, 0, count - 1);
+    const layer = state.layer === LAST ? layers - 1 : place(state.layer, layers);
+    const picked = COMBINED.includes(state.head) ? state.head : place(state.head, heads);
     const wanted = view === 'grid' ? [...Array(layers).keys()] : [layer];
     const all = await Promise.all(wanted.map((number) => source.layer(record, kind, number)));
     const every = [...Array(heads).keys()];
+    const [rowSide, columnSide] = [kind === 'encoder' ? 'source' : 'translation', kind === 'decoder' ? 'translation' : 'source'];
+    const title = [`${KINDS[kind]} attention`];
+    if (view !== 'grid') title.push(`layer ${layer + 1}`);
+    if (view === 'heat') title.push(nameOf(picked));
     return {
-      record, view, kind, layers, heads, layer, all,
+      record, view, kind, layers, heads, layer, all, picked,
+      ...tokensOf(header, kind),
       weights: all[wanted.indexOf(layer)],
-      rows: kind === 'encoder' ? header.source : header.target,
-      columns: kind === 'decoder' ? header.target : header.source,
-      picked: COMBINED.includes(state.head) ? state.head : within(state.head, heads),
+      names: {rows: [rowSide, 'attends'], columns: [columnSide, 'attended to']},
+      title: title.join(', '),
       shown: state.heads === 'all' ? every : every.filter((head) => state.heads.split('.').includes(String(head))),
+      least: within(Number(state.least) || Number(DEFAULTS.least), LEAST.min, LEAST.max),
       alignment: header.alignment,
       cut: header.notice !== null,
       colours: coloursOf(root),
+      room: roomOf(main),
     };
   }
 
   function showScene(header, scene) {
-    const focused = focusIn(view);
+    const focused = focusIn(main);
     const told = element('output', {class: 'told', 'aria-live': 'polite'});
+    const frame = element('div', {class: 'picture'});
     const tell = (text) => (told.textContent = text);
     const open = async (layer, picked) => {
       await change({view: 'heat', layer: String(layer), head: String(picked)});
-      view.querySelector('.cells')?.focus();
+      main.querySelector('.cells')?.focus();
     };
-    const draw = {grid: () => grid(scene, open), heat: () => heatMap(scene, tell), lines: () => lines(scene)};
-    const picture = draw[scene.view]();
-    if (scene.view === 'lines') tell(picture.getAttribute('aria-label'));
-    view.replaceChildren(
+    const drawings = {grid: () => grid(scene, open), heat: () => heatMap(scene, tell), lines: () => lines(scene)};
+    const fill = () => {
+      const picture = drawings[scene.view]();
+      if (scene.view === 'lines') tell(picture.getAttribute('aria-label'));
+      frame.replaceChildren(picture);
+    };
+    if (scene.view === 'heat') tell('Point at a cell, or walk with the arrow keys, to see its weight.');
+    fill();
+    const fewer = (least) => {
+      scene.least = least;
+      fill();
+    };
+    main.replaceChildren(
       sentences(header),
-      bar(header, scene, picture),
+      bar(header, scene, frame),
       ...(header.notice ? [element('p', {class: 'notice'}, header.notice)] : []),
-      ...(scene.view === 'lines' ? [headSwitches(scene)] : []),
-      ...(scene.view === 'grid' ? [] : [told]),
-      element('div', {class: 'picture'}, picture),
+      ...(scene.view === 'lines' ? [headSwitches(scene), threshold(scene, fewer, told)] : []),
+      ...(scene.view === 'heat' ? [told] : []),
+      frame,
     );
     focused?.();
   }
 
   function sentences(header) {
     const line = (name, ...content) => [element('dt', {}, name), element('dd', {dir: 'auto'}, ...content)];
-    const chips = (tokens) => tokens.map((token) => element('span', {class: 'chip'}, token));
+    const [source, target] = shown(header.source, header.target);
+    const chips = (texts, tokens) => texts.map((text, place) => element('span', {class: 'chip', title: tokens[place]}, text));
     return element(
       'dl',
       {class: 'sentences'},
-      ...line('source', ...chips(header.source)),
-      ...line('translation', ...chips(header.target)),
+      ...line('source', ...chips(source, header.source)),
+      ...line('translation', ...chips(target, header.target)),
       ...(header.reference === null ? [] : line('reference', header.reference)),
     );
   }
 
-  function bar(header, scene, picture) {
+  function bar(header, scene, frame) {
     const numbers = (count) => [...Array(count).keys()].map((number) => [number, String(number + 1)]);
     const kinds = Object.keys(KINDS).filter((kind) => Object.hasOwn(header.sizes, kind)).map((kind) => [kind, KINDS[kind]]);
     const {run, tag, step} = scene.record;
@@ -155,8 +181,8 @@ export function show(root, source, memory) {
       element(
         'div',
         {class: 'tabs', role: 'group', 'aria-label': 'Save'},
-        element('button', {type: 'button', name: 'svg', onclick: () => saveSvg(picture, name)}, 'SVG'),
-        element('button', {type: 'button', name: 'png', onclick: () => savePng(picture, name)}, 'PNG'),
+        element('button', {type: 'button', name: 'svg', onclick: () => saveSvg(frame.firstChild, scene, name)}, 'SVG'),
+        element('button', {type: 'button', name: 'png', onclick: () => savePng(frame.firstChild, scene, name)}, 'PNG'),
         element('button', {type: 'button', name: 'json', onclick: () => saveJson(facts, scene.all, scene, name)}, 'JSON'),
       ),
     );
@@ -192,8 +218,22 @@ export function show(root, source, memory) {
     );
   }
 
+  /** The least weight that has a line: `fewer(least)` draws anew while it is moved, `told` says how many there are. */
+  function threshold(scene, fewer, told) {
+    const number = element('output', {}, scene.least.toFixed(2));
+    const slider = element('input', {
+      type: 'range', name: 'least', ...LEAST, value: scene.least, 'aria-label': 'Least weight of a line',
+      oninput: () => {
+        number.textContent = Number(slider.value).toFixed(2);
+        fewer(Number(slider.value));
+      },
+      onchange: () => change({least: slider.value}),
+    });
+    return element('div', {class: 'threshold'}, 'Weights from', slider, number, told);
+  }
+
   function tellProblem(error) {
-    view.replaceChildren(element('p', {class: 'problem', role: 'alert'}, error.message));
+    main.replaceChildren(element('p', {class: 'problem', role: 'alert'}, error.message));
   }
 }
 
@@ -201,6 +241,26 @@ export function show(root, source, memory) {
 function focusIn(view) {
   const name = view.contains(document.activeElement) && document.activeElement.getAttribute('name');
   return name ? () => view.querySelector(`[name="${CSS.escape(name)}"]`)?.focus() : null;
+}
+
+/** What attends, and what is attended to: tokens, and the texts that show them. */
+function tokensOf({source, target}, kind) {
+  const [sourceTexts, targetTexts] = shown(source, target);
+  const [sources, targets] = [[source, sourceTexts], [target, targetTexts]];
+  // The decoder's inputs, to which it attends, are the start and each token that it has chosen before.
+  const inputs = targets.map((tokens) => [START, ...tokens.slice(0, -1)]);
+  const [rows, rowTexts] = kind === 'encoder' ? sources : targets;
+  const [columns, columnTexts] = kind === 'decoder' ? inputs : sources;
+  return {rows, rowTexts, columns, columnTexts};
+}
+
+/** The pixels that a drawing may fill without scrolling. */
+function roomOf(main) {
+  const style = getComputedStyle(main);
+  return {
+    width: main.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight),
+    height: window.innerHeight - AROUND,
+  };
 }
 
 /** The colours of drawings, as the style sheet has them. */

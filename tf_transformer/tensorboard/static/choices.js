@@ -2,7 +2,10 @@
 
 import {element} from './drawing.js';
 
-/** Makes the choices. `change(values)` is called with what was chosen, `reload()` to ask for what is new. */
+/**
+ * Makes the choices. `change(values)` is called with what was chosen, `reload()` to ask for what is new; without it
+ * nothing new can come, and only what leaves a choice is there.
+ */
 export function makeChoices(change, reload) {
   const filter = (name, what) =>
     element('input', {
@@ -18,18 +21,18 @@ export function makeChoices(change, reload) {
   let steps = [];
   slider.addEventListener('input', () => change({step: String(steps[slider.value])}));
 
-  const node = element(
-    'nav',
-    {class: 'choices', 'aria-label': 'What is shown'},
-    element('h2', {}, 'Runs'), filters.runs, lists.run,
-    element('h2', {}, 'Sentences'), filters.tags, lists.tag,
-    element('h2', {}, 'Step ', step), slider,
-    element('button', {type: 'button', name: 'reload', onclick: reload}, 'Reload'),
-    notices,
-  );
+  const only = element('p', {class: 'only'});
+  const parts = {
+    runs: element('section', {}, element('h2', {}, 'Runs'), filters.runs, lists.run),
+    tags: element('section', {}, element('h2', {}, 'Sentences'), filters.tags, lists.tag),
+    steps: element('section', {}, element('h2', {}, 'Step ', step), slider),
+  };
+  const again = reload ? [element('button', {type: 'button', name: 'reload', onclick: reload}, 'Reload')] : [];
+  const node = element('nav', {class: 'choices', 'aria-label': 'What is shown'}, only, ...Object.values(parts), ...again, notices);
 
   /** Shows what there is to choose from, and what is chosen. */
   function update(state, {runs, tags, steps: newSteps, damaged}) {
+    const isChoice = (values, pattern) => Boolean(reload || values.length > 1 || pattern);
     for (const [name, input] of Object.entries(filters)) {
       if (input.value !== state[name]) input.value = state[name];
       input.setAttribute('aria-invalid', String(!regexOf(state[name])));
@@ -39,7 +42,11 @@ export function makeChoices(change, reload) {
     steps = newSteps;
     slider.max = Math.max(0, steps.length - 1);
     slider.value = steps.map(String).indexOf(state.step);
-    slider.disabled = steps.length < 2;
+    slider.hidden = steps.length < 2;
+    only.textContent = isChoice(runs, state.runs) ? '' : state.run;
+    parts.runs.hidden = !isChoice(runs, state.runs);
+    filters.tags.hidden = !isChoice(tags, state.tags);
+    parts.steps.hidden = !isChoice(steps);
     slider.setAttribute('aria-valuetext', `step ${state.step}`);
     step.textContent = state.step;
     notices.replaceChildren(

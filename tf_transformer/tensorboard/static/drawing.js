@@ -29,7 +29,7 @@ export function svg(name, attributes = {}, ...children) {
   return furnish(document.createElementNS(SVG, name), attributes, children);
 }
 
-function furnish(node, attributes, children) {
+export function furnish(node, attributes, children = []) {
   for (const [key, value] of Object.entries(attributes)) {
     if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
     else if (value !== null && value !== false) node.setAttribute(key, value === true ? '' : String(value));
@@ -38,35 +38,45 @@ function furnish(node, attributes, children) {
   return node;
 }
 
-/** A drawing of so many pixels. */
-export function drawing(width, height, colours, label, ...children) {
+/** A drawing of so many pixels, below its legend (legend.js). */
+export function drawing(width, height, colours, label, legend, ...children) {
+  const size = {width: Math.max(width, legend.width), height: height + legend.height};
   return svg(
     'svg',
     {
-      viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': label,
+      viewBox: `0 0 ${size.width} ${size.height}`, ...size, role: 'group', 'aria-label': label,
       'font-family': FONT, 'font-size': SMALL, fill: colours.text,
     },
-    svg('rect', {width, height, fill: colours.paper}),
-    ...children,
+    svg('rect', {...size, fill: colours.paper}),
+    svg('g', {class: 'legend'}, ...legend.nodes),
+    svg('g', {transform: `translate(0 ${legend.height})`}, ...children),
   );
 }
 
-/** A token as text in a drawing, cut where it is very long; the whole token is its title. */
-export function tokenText(token, attributes) {
-  return svg('text', {'unicode-bidi': 'isolate', 'xml:space': 'preserve', ...attributes}, svg('title', {}, token), labelOf(token));
+/** A token in a drawing: the text that shows it, cut where it is very long, with the token itself as its title. */
+export function tokenText(text, token, attributes) {
+  return svg('text', {'unicode-bidi': 'isolate', 'xml:space': 'preserve', ...attributes}, svg('title', {}, token), labelOf(text));
 }
 
-function labelOf(token) {
-  const characters = [...token];
-  return characters.length > LONGEST_LABEL ? `${characters.slice(0, LONGEST_LABEL - 1).join('')}…` : token;
+function labelOf(text) {
+  const characters = [...text];
+  return characters.length > LONGEST_LABEL ? `${characters.slice(0, LONGEST_LABEL - 1).join('')}…` : text;
 }
 
 const pen = document.createElement('canvas').getContext('2d');
 
-/** How many pixels wide the widest of some tokens is drawn. */
-export function widest(tokens, size = SMALL) {
-  pen.font = `bold ${size}px ${FONT}`; // as a token is drawn that is pointed at
-  return Math.ceil(Math.max(0, ...tokens.map((token) => pen.measureText(labelOf(token)).width)));
+/** How many pixels wide the widest of some tokens' texts is drawn. */
+export function widest(texts, size = SMALL) {
+  return Math.max(0, ...texts.map((text) => widthOf(labelOf(text), size, 'bold'))); // as a token is drawn that is pointed at
+}
+
+export function widthOf(text, size = SMALL, weight = 'normal') {
+  pen.font = `${weight} ${size}px ${FONT}`;
+  return Math.ceil(pen.measureText(text).width);
+}
+
+export function within(number, least, most) {
+  return Math.max(least, Math.min(most, number));
 }
 
 /** Weights as an image in which each is a pixel, as dark as it is large. */

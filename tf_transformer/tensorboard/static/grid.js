@@ -1,9 +1,12 @@
 // The grid: a small heat map of every head of every layer, to see at a glance which does what.
 
-import {drawing, image, svg} from './drawing.js';
-import {COMBINED, entropy, pick} from './weights.js';
+import {drawing, image, svg, within} from './drawing.js';
+import {legend, scale, words} from './legend.js';
+import {COMBINED, entropy, nameOf, pick} from './weights.js';
 
-const SIDE = 88; // pixels: the longer side of a map
+const SIDE = [72, 240]; // pixels: the least and the most for the longer side of a map
+const LARGEST_CELL = 40; // the most for a cell: a short sentence needs no large map
+const NARROWEST = 44; // the width of the words above and below a map
 const LEFT = 56;
 const TOP = 24;
 const GAP = 10;
@@ -11,11 +14,14 @@ const UNDER = 18; // room for the entropy
 
 /** Draws the grid. `open(layer, picked)` is called with the map that was clicked. */
 export function grid(scene, open) {
-  const {rows, columns, heads, colours} = scene;
-  const longest = Math.max(rows.length, columns.length);
-  const [width, height] = [columns, rows].map((tokens) => Math.max(12, (SIDE * tokens.length) / longest));
-  const [across, down] = [Math.max(width, 44) + GAP, height + UNDER + GAP];
+  const {rows, columns, heads, colours, room} = scene;
   const picks = [...Array(heads).keys(), ...COMBINED];
+  const longest = Math.max(rows.length, columns.length);
+  // As large as lets all heads lie side by side.
+  const widest = (room.width - LEFT) / picks.length - GAP;
+  const side = within(Math.floor(Math.min((widest * longest) / columns.length, LARGEST_CELL * longest)), ...SIDE);
+  const [width, height] = [columns, rows].map((tokens) => Math.max(12, (side * tokens.length) / longest));
+  const [across, down] = [Math.max(width, NARROWEST) + GAP, height + UNDER + GAP];
   const parts = picks.map((picked, place) =>
     svg('text', {x: LEFT + place * across + width / 2, y: 15, 'text-anchor': 'middle'}, nameOf(picked)),
   );
@@ -27,12 +33,15 @@ export function grid(scene, open) {
       parts.push(smallMap(map, LEFT + place * across, y, {layer, picked, width, height, scene, open}));
     });
   });
-  return drawing(LEFT + picks.length * across, TOP + scene.all.length * down, colours, 'all heads of all layers', ...parts);
-}
-
-/** How a head is called, or what takes its place. */
-function nameOf(picked) {
-  return COMBINED.includes(picked) ? picked : `head ${picked + 1}`;
+  const told = legend(
+    [
+      scale(colours),
+      words(`rows ↓ ${scene.names.rows.join(', ')}; columns → ${scene.names.columns.join(', ')}`),
+      ...(scene.cut ? [] : [words('bits: entropy, mean of the rows; 0: each row has one weight of 1')]),
+    ],
+    room.width,
+  );
+  return drawing(LEFT + picks.length * across, TOP + scene.all.length * down, colours, 'all heads of all layers', told, ...parts);
 }
 
 function smallMap(map, x, y, {layer, picked, width, height, scene, open}) {

@@ -6,6 +6,8 @@ const KEPT = 100; // answers; a sentence of 60 tokens in 6 layers and 3 kinds is
 
 /** The plugin's routes; the last answers are kept. */
 export class Server {
+  grows = true; // runs may be added, and steps
+
   constructor(base) {
     this.base = base;
     this.kept = new Map();
@@ -48,6 +50,8 @@ export class Server {
 
 /** Records that lie in the page: {run: {tag: {step: {header, layers: {kind: [base64]}}}}}. */
 export class Page {
+  grows = false;
+
   constructor(records) {
     this.records = records;
   }

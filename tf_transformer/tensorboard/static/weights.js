@@ -38,3 +38,8 @@ export function entropy(weights, rows) {
   }
   return Math.abs(bits / rows);
 }
+
+/** How a head is called, or what takes its place. */
+export function nameOf(picked) {
+  return COMBINED.includes(picked) ? picked : `head ${Number(picked) + 1}`;
+}

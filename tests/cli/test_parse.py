@@ -1,0 +1,133 @@
+"""The commands for a parser: parse, evaluate --trees, export."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from tests.cli.command import assert_mistake
+from tests.tiny_parser import TREES, tiny_parser, tiny_parser_export, write_trees
+from tf_transformer.parsing import ParseScorer, clean, read_tree
+
+GOLD = [clean(read_tree(tree)) for tree in TREES]
+SENTENCES = [" ".join(tree.words()) for tree in GOLD]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return tiny_parser(tmp_path_factory.getbasetemp()).path
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    path = tmp_path / "sentences.txt"
+    path.write_text("\n".join(SENTENCES) + "\n")
+    return path
+
+
+def f1(lines):
+    scorer = ParseScorer()
+    for gold, line in zip(GOLD, lines, strict=True):
+        scorer.add(gold, read_tree(line))
+    return scorer.scores()["f1"]
+
+
+def test_a_line_is_a_tree_over_its_words(command, run, sentences):
+    outcome = command("parse", run, sentences)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert [" ".join(read_tree(line).words()) for line in outcome.lines] == SENTENCES
+    assert f1(outcome.lines) > 50  # it has learned something, and the order is right
+
+
+def test_lines_without_words_and_words_with_brackets(command, run):
+    outcome = command("parse", run, stdin="\n  \nA (man) \u00a0sees (\n".encode())
+    assert outcome.status == 0
+    first, second, third = outcome.lines
+    assert first == second == ""
+    assert read_tree(third).words() == ["A", "-LRB-man-RRB-", "sees", "-LRB-"]
+
+
+def test_without_the_grammar_what_is_no_tree_is_mended_and_told(command, run, sentences):
+    outcome = command("parse", run, sentences, "--no-grammar", "--beam-size", 1)
+    assert outcome.status == 0
+    assert [" ".join(read_tree(line).words()) for line in outcome.lines] == SENTENCES
+    scores = json.loads(command("evaluate", run, "--trees", write_trees(sentences.parent), "--no-grammar", "--json",
+                                "--beam-size", 1).out)  # fmt: skip
+    assert scores["f1"] == pytest.approx(f1(outcome.lines))
+    assert (f"{scores['mended']} of the trees had to be mended" in outcome.err) == bool(scores["mended"])
+
+
+def test_evaluate_scores_what_parse_says(command, run, sentences, tmp_path):
+    lines = command("parse", run, sentences, "--beam-size", 2, "--alpha", 0.1).lines
+    trees = write_trees(tmp_path)
+    outcome = command("evaluate", run, "--trees", trees, "--beam-size", 2, "--alpha", 0.1, "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    scores = json.loads(outcome.out)
+    assert scores["f1"] == pytest.approx(f1(lines))
+    assert (scores["trees"], scores["sentences"], scores["mended"]) == (str(trees), len(TREES), 0)
+    assert json.loads((run / "scores.json").read_text())["f1"] == scores["f1"]
+
+    told = command("evaluate", run, "--trees", trees, "--beam-size", 2, "--alpha", 0.1).lines
+    assert told[0].startswith(f"F1 {scores['f1']:.2f}   recall {scores['recall']:.2f}, precision ")
+    assert told[1].endswith("at most 40 words, 24 sentences")
+
+
+@pytest.mark.slow
+def test_an_export_parses_as_its_run(command, run, sentences, tmp_path, tmp_path_factory):
+    exported = tiny_parser_export(tmp_path_factory.getbasetemp())
+    assert command("parse", exported, sentences).lines == command("parse", run, sentences).lines
+    trees = write_trees(tmp_path)
+    scores = json.loads(command("evaluate", exported, "--trees", trees, "--json").out)
+    assert scores["f1"] == pytest.approx(json.loads(command("evaluate", run, "--trees", trees, "--json").out)["f1"])
+    assert_mistake(command("parse", exported, sentences, "--beam-size", 2), "parses as it was exported")
+    assert command("inspect", exported, SENTENCES[0], "--html", tmp_path / "page.html").status == 0
+
+
+def test_trees_are_drawn(command, run, sentences, tmp_path):
+    """What a tree looks like, tests/parsing/test_drawing.py tells."""
+    page, picture = tmp_path / "trees.html", tmp_path / "tree.png"
+    outcome = command("parse", run, sentences, "--html", page)
+    assert outcome.status == 0 and f"page: {page}" in outcome.err
+    assert page.read_text(encoding="utf-8").count("<svg") == len(SENTENCES)
+    outcome = command("parse", run, "--png", picture, "--pretty", stdin=SENTENCES[0].encode())
+    assert outcome.status == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert [word for word in outcome.out.decode().split() if word in SENTENCES[0].split()] == SENTENCES[0].split()
+    assert_mistake(command("parse", run, sentences, "--png", tmp_path / "other.png"), "there are 24; give one sentence")
+    assert_mistake(command("parse", run, sentences, "--png", picture), "is there already")
+
+
+def test_what_a_translator_and_a_parser_can_not_do(
+    command, run, tiny_run_directory, tiny_saved_model, sentences, tmp_path
+):
+    for model in tiny_run_directory.path, tiny_saved_model:
+        assert_mistake(command("parse", model, sentences), str(model), "parse")
+    trees = write_trees(tmp_path)
+    assert_mistake(command("evaluate", tiny_run_directory.path, "--trees", trees), "does not parse", "task: parsing")
+    assert_mistake(command("evaluate", run, "--source", sentences, "--reference", sentences), "give --trees FILE")
+    assert_mistake(command("evaluate", run, "--trees", trees, "--lowercase"), "--trees scores a parser")
+    assert_mistake(command("evaluate", run), "give --source FILE and --reference FILE, or a parser --trees FILE")
+    words = "--source", sentences, "--reference", sentences, "--grammar"
+    assert_mistake(command("evaluate", tiny_run_directory.path, *words), "--grammar and --no-grammar are a parser's")
+    assert_mistake(command("evaluate", run, "--trees", sentences), "sentences.txt, line 1")
+    assert_mistake(
+        command("export", run, tmp_path / "ct2", "--format", "ctranslate2"), "export a parser as a SavedModel"
+    )
+
+
+def test_what_a_training_leaves_of_f1(run):
+    """In TensorBoard, as the log has it, and in the scores."""
+    events = [
+        event
+        for path in (run / "logs" / "validation").glob("*tfevents*")
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+    ]
+    figures = {
+        (value.tag, event.step): float(tf.make_ndarray(value.tensor))
+        for event in events
+        for value in event.summary.value
+        if value.tag == "quality/F1"
+    }
+    assert set(figures) == {("quality/F1", 50), ("quality/F1", 100)}
+    assert all(0 <= figure <= 100 for figure in figures.values())
+    assert json.loads((run / "scores.json").read_text())["f1"] > 50

@@ -1,0 +1,95 @@
+"""Every sentence has one tree over exactly its words, whatever the model thinks of it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.parsing.random_parser import MAX_LENGTH, SENTENCES, make_parser
+from tf_transformer.export import export_saved_model
+from tf_transformer.parsing import linearise, read_tree
+
+TEXTS = [sentence for sentence, _ in SENTENCES]
+
+
+@pytest.fixture(scope="module")
+def parser():
+    return make_parser(seed=1, beam_size=3, extra_length=12)
+
+
+def parsed(parser, texts):
+    """(tree, mended) of each text; no tree where it has no words."""
+    output = parser.parse(tf.constant(texts, tf.string))
+    trees = [tree.decode() for tree in output["tree"].numpy()]
+    return [(read_tree(tree) if tree else None, bool(m)) for tree, m in zip(trees, output["mended"], strict=True)]
+
+
+def check(parser, sentences):
+    for words, (tree, mended) in zip(sentences, parsed(parser, [" ".join(words) for words in sentences]), strict=True):
+        if not words:
+            assert (tree, mended) == (None, False)
+            continue
+        assert tree.words() == [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
+        assert {leaf.tag for leaf in tree.leaves()} == {"XX"}
+        assert mended == (len(words) > MAX_LENGTH - 3)
+        if not mended:
+            assert len(linearise(tree)) < MAX_LENGTH
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 5, "alpha": 0.0}, {"extra_length": 0}])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_there_is_a_tree_for_every_length(seed, options):
+    sentences = [["word"] * length for length in (0, 1, 2, 5, MAX_LENGTH - 3, MAX_LENGTH - 2, MAX_LENGTH, 60)]
+    check(make_parser(seed, **options), [*sentences, *(text.split() for text in TEXTS)])
+
+
+# What no blank is to Python nor to TensorFlow: a sentence's words are what `str.split` gives.
+WORD = st.text(min_size=1).map(lambda text: "".join(text.encode("utf-8", "ignore").decode().split())).filter(bool)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(WORD | st.sampled_from(["(", ")", "a)", "-LRB-", "XX", "(S", ",", "강아지"]), max_size=8)))
+def test_a_tree_has_the_words_of_its_sentence(parser, sentences):
+    check(parser, sentences)
+
+
+def test_a_sentence_alone_has_the_tree_that_it_has_in_a_batch(parser):
+    together = parser.parse(TEXTS)
+    for place, text in enumerate(TEXTS):
+        alone = parser.parse([text])
+        assert alone["tree"].numpy()[0] == together["tree"].numpy()[place]
+        np.testing.assert_allclose(alone["score"][0], together["score"][place], rtol=1e-4)
+
+
+def test_a_score_is_that_of_the_tree(parser):
+    """As `score` has it, which forces the linearised tree through the model."""
+    output = parser.parse(TEXTS)
+    linear = [" ".join(linearise(read_tree(tree.decode()))) for tree in output["tree"].numpy()]
+    log_probs = parser.functions["score"](tf.constant(TEXTS), tf.constant(linear))["score"].numpy()
+    lengths = np.array([len(tokens.split()) + 1 for tokens in linear])
+    np.testing.assert_allclose(output["score"], log_probs / ((5 + lengths) / 6) ** 0.6, rtol=1e-4)
+
+
+IN_A_NEW_PROCESS = """
+import sys
+import tensorflow as tf
+import tensorflow_text
+loaded = tf.saved_model.load(sys.argv[1])
+for name in "parse", "serving_default":
+    output = loaded.signatures[name](text=tf.constant(sys.argv[2:]))
+    print("\\n".join(tree.decode() for tree in output["tree"].numpy()))
+assert "tf_transformer" not in sys.modules
+"""
+
+
+def test_it_parses_where_this_package_is_not(parser, tmp_path):
+    folder = export_saved_model(parser, tmp_path / "parser")
+    words = [sys.executable, "-c", IN_A_NEW_PROCESS, str(folder), *TEXTS, "a (b) c", ""]
+    out = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    trees = [tree.decode() for tree in parser.parse([*TEXTS, "a (b) c", ""])["tree"].numpy()]
+    assert out.split("\n")[:-1] == trees * 2
+    assert "(XX -LRB-b-RRB-)" in trees[-2]

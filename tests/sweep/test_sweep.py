@@ -1,0 +1,212 @@
+"""Sweeps: what a file may hold, what the rows come to, and trainings that go on."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.eager import eagerly
+from tests.recipe.recipes import FOLDER
+from tests.tiny_run import RECIPE, settings, write_pairs
+from tf_transformer import experiment
+from tf_transformer.errors import UserError
+from tf_transformer.sweep import load_sweep, running
+from tf_transformer.sweep.picture import plot_rows
+from tf_transformer.sweep.results import as_csv, compare
+from tf_transformer.sweep.running import run_sweep
+
+SWEEPS = sorted((FOLDER.parent / "sweeps").glob("*.yaml"))
+SMALLEST = {"name": "small", "recipe": str(RECIPE), "rows": {"base": None}, "seeds": [1]}
+
+
+def write(folder, **changes):
+    path = folder / "sweep.yaml"
+    path.write_text(yaml.safe_dump({**SMALLEST, **changes}, sort_keys=False))
+    return path
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def test_rows_change_the_recipe_over_what_is_set_for_all(tmp_path):
+    rows = {"base": {}, "wide": {"model.dff": 64, "data.test": None}, "long": {"training.steps": 280}}
+    path = write(tmp_path, set={"training.steps": 140, "data.test": "validation"}, rows=rows, seeds=[3, 4])
+    sweep, runs = load_sweep(path)
+    assert sweep.base == "base"
+    names = "base-seed3 wide-seed3 long-seed3 base-seed4 wide-seed4 long-seed4"
+    assert [run.name for run in runs] == names.split()
+    recipes = {run.name: run.load() for run in runs}
+    assert {name: recipe.training.steps for name, recipe in recipes.items() if "4" in name} == {
+        "base-seed4": 140,
+        "wide-seed4": 140,
+        "long-seed4": 280,
+    }
+    assert (recipes["wide-seed3"].model.dff, recipes["base-seed3"].model.dff) == (64, 512)
+    assert (recipes["wide-seed3"].data.test, recipes["base-seed3"].data.test) == ("test", "validation")
+    assert [recipe.seed for recipe in recipes.values()] == [3, 3, 3, 4, 4, 4]
+
+
+def test_what_is_set_from_outside_replaces_the_file_s_but_no_row_s(tmp_path):
+    rows = {"base": {}, "wide": {"model.dff": 64}}
+    path = write(tmp_path, set={"training.steps": 140}, rows=rows)
+    _, runs = load_sweep(path, ["training.steps=70", "model.dff=32", "seed=9"])
+    base, wide = (run.load() for run in runs)
+    assert (base.training.steps, base.model.dff, base.seed) == (70, 32, 1)
+    assert (wide.training.steps, wide.model.dff, wide.seed) == (70, 64, 1)
+
+
+def test_a_row_that_is_there_twice_is_told(tmp_path):
+    path = write(tmp_path)
+    path.write_text("rows:\n  base: {}\n  base: {}\n")
+    with pytest.raises(UserError, match="line 3: not a sweep's YAML: base was given on line 2 already"):
+        load_sweep(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"recipe": "none.yaml"}, "row base: "),
+        ({"rows": {}}, "rows: "),
+        ({"rows": {"a/b": {}}}, "rows.a/b"),
+        ({"rows": {"base": {"model.dff": "wide"}}}, "row base: --set model.dff=wide: model.dff is wide"),
+        ({"rows": {"base": {}, "more": {"modle.dff": 3}}}, "row more: --set modle.dff=3: unknown key modle.dff"),
+        ({"seeds": [1, 1]}, "one is there twice"),
+        ({"seeds": []}, "seeds: "),
+        ({"seeds": ["a"]}, "seeds.0: "),
+        ({"vary": {}}, "a sweep has the keys name, recipe, set, rows, seeds"),
+    ],
+)
+def test_mistakes(tmp_path, changes, told):
+    path = write(tmp_path, **changes)
+    with pytest.raises(UserError) as error:
+        load_sweep(path)
+    assert str(error.value).startswith(str(path)) and told in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", [None, "", "rows: [", "- a"])
+def test_a_file_that_is_none(tmp_path, text):
+    path = tmp_path / "sweep.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UserError, match="sweep"):
+        load_sweep(path)
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_the_project_s_sweeps_load_under_their_names(path):
+    assert load_sweep(path)[0].name == path.stem
+
+
+# --- the comparison -------------------------------------------------------------------------------
+
+FIGURE = st.floats(0, 100).map(lambda x: round(x, 3))
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from(["base", "a", "b"]), st.integers(1, 4)),
+        st.fixed_dictionaries({"bleu": FIGURE}, optional={"perplexity": FIGURE}),
+    )
+)
+def test_means_deviations_and_paired_differences(scores):
+    rows = compare(scores, ["base", "a", "b"])
+    expected = {
+        (row, figure) for figure in ("bleu", "perplexity") for row, seed in scores if figure in scores[row, seed]
+    }
+    assert {(row.row, row.figure) for row in rows} == expected
+    for row in rows:
+        values = [scores[row.row, seed][row.figure] for seed in row.values]
+        np.testing.assert_allclose(row.mean, np.mean(values))
+        pairs = [
+            (scores[row.row, seed][row.figure], scores["base", seed][row.figure])
+            for seed in range(1, 5)
+            if row.figure in scores.get((row.row, seed), {}) and row.figure in scores.get(("base", seed), {})
+        ]
+        differences = np.array([one - base for one, base in pairs]) if row.row != "base" else np.array([])
+        for told, among, of in (
+            (row.deviation, values, lambda x: np.std(x, ddof=1)),
+            (row.difference_deviation, differences, lambda x: np.std(x, ddof=1)),
+        ):
+            assert (told is None) == (len(among) < 2)
+            if told is not None:
+                np.testing.assert_allclose(told, of(among), atol=1e-9)
+        assert (row.difference is None) == (len(differences) == 0)
+        if row.difference is not None:
+            np.testing.assert_allclose(row.difference, differences.mean(), atol=1e-9)
+
+
+ROWS = compare(
+    {("base", 1): {"bleu": 30.0}, ("base", 2): {"bleu": 32.0}, ("wide", 2): {"bleu": 33.5, "perplexity": 4.0}},
+    ["base", "wide"],
+)
+
+
+def test_csv():
+    rows = list(csv.DictReader(io.StringIO(as_csv(ROWS))))
+    assert [row["row"] for row in rows] == ["base", "wide", "wide"]
+    assert rows[1] == {
+        "row": "wide", "figure": "bleu", "mean": "33.5", "deviation": "", "difference": "1.5",
+        "difference_deviation": "", "seed1": "", "seed2": "33.5",
+    }  # fmt: skip
+
+
+def test_a_picture(tmp_path):
+    pixels = matplotlib.image.imread(plot_rows(ROWS, tmp_path / "results.png"))
+    assert pixels.shape[1] > pixels.shape[0] > 100
+    assert pixels[..., :3].std() > 0.05
+
+
+# --- trainings ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[pytest.param("in processes", marks=pytest.mark.slow), "in this process"])
+def trains(request, monkeypatch):
+    """How trainings are made; one without a corpus always is a process, whose status and words are told."""
+    in_a_process = running._train
+
+    def train(run, folder):
+        recipe = run.load()
+        if not all((Path(recipe.data.root) / name).exists() for name in recipe.data.train):
+            return in_a_process(run, folder)
+        with eagerly():
+            return experiment.train(recipe, folder / run.name)
+
+    if request.param == "in this process":
+        monkeypatch.setattr(running, "_train", train)
+
+
+@pytest.mark.usefixtures("trains")
+def test_what_failed_goes_on_and_what_is_there_stays(tmp_path):
+    """Two real trainings; the second finds its corpus in the second attempt alone."""
+    write_pairs(tmp_path)
+    small = settings(tmp_path, training__steps=2, training__validate_every=2, evaluation__beam_size=1,
+                     evaluation__extra_length=0)  # fmt: skip
+    common = {key: yaml.safe_load(value) for key, _, value in (each.partition("=") for each in small)}
+    both = ["late.en", "late.de"]
+    late = {"data.train": both, "data.validation": both, "data.test": both}
+    path = write(tmp_path, set=common, rows={"base": {}, "late": late})
+    sweep, runs = load_sweep(path)
+    folder, told = tmp_path / "runs", []
+    with pytest.raises(UserError, match=r"late-seed1 ended with status 2 \(.*late\.en.*give the same command again"):
+        run_sweep(runs, folder, told.append)
+    for name in "en", "de":
+        (tmp_path / f"late.{name}").write_bytes((tmp_path / f"pairs.{name}").read_bytes())
+    written = (folder / "base-seed1" / "scores.json").stat().st_mtime_ns
+    scores = run_sweep(runs, folder, told.append)
+    assert (folder / "base-seed1" / "scores.json").stat().st_mtime_ns == written
+    assert told[-3:] == ["1 of 2: base-seed1 was there", "2 of 2: late-seed1 ...", "2 of 2: late-seed1"]
+    assert scores["base", 1] == json.loads((folder / "base-seed1" / "scores.json").read_text()) | {"earlier": []}
+    assert {(row.row, row.figure) for row in compare(scores, list(sweep.rows))} == {
+        (row, figure) for row in ("base", "late") for figure in ("bleu", "perplexity", "training_seconds")
+    }
+
+    _, others = load_sweep(write(tmp_path, set={**common, "model.dff": 32}))
+    with pytest.raises(UserError, match=r"model\.dff"):
+        run_sweep(others, folder)

@@ -1,0 +1,76 @@
+"""Ctrl-C ends a process, whatever its main thread is at."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import pytest
+
+# What a program does with Ctrl-C, or while it comes; each would run for a minute.
+PROGRAMS = {
+    "drops it": "while True:\n  try: wait()\n  except BaseException: pass",
+    "makes another error of it": "try: wait()\nexcept BaseException: raise ImportError('no')",
+    "ends well all the same": "try: wait()\nexcept BaseException: sys.exit(0)",
+    "collects garbage": "gc.callbacks.append(lambda *_: wait())\ngc.collect()\nsys.exit(0)",
+    "waits for a thread": "with ThreadPoolExecutor() as pool: pool.submit(wait)",
+    # No signal ends it: Python's handlers come after it.
+    "is in a call of C": "signal.siginterrupt(signal.SIGINT, False)\nprint('begun', flush=True)\n"
+    "ctypes.CDLL(None).read(os.pipe()[0], ctypes.create_string_buffer(1), 1)",
+}
+BEGINNING = """
+import ctypes, gc, os, signal, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from tf_transformer.ctrl_c import ctrl_c_ends
+
+def wait():
+    print("begun", flush=True)
+    time.sleep(60)
+"""
+
+
+def interrupted(program: str, handler=signal.default_int_handler) -> tuple[int | None, str, float]:
+    """The status and the errors of a program after Ctrl-C, and the seconds that it took; no status if it goes on."""
+    words = [sys.executable, "-c", BEGINNING + "\n ".join(["with ctrl_c_ends():", *program.splitlines()])]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **pipes, preexec_fn=partial(signal.signal, signal.SIGINT, handler)) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        try:
+            _, err = process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return None, "", 5
+        return process.returncode, err, time.monotonic() - began
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_a_program_ends_that(what):
+    status, err, seconds = interrupted(PROGRAMS[what])
+    assert (status, err) == (130, "")
+    assert seconds < 3
+
+
+def test_it_cleans_up_first(tmp_path):
+    program = f"try: wait()\nfinally: open({str(tmp_path / 'cleaned')!r}, 'w')"
+    assert interrupted(program)[:2] == (130, "")
+    assert os.listdir(tmp_path) == ["cleaned"]
+
+
+def test_a_handler_of_its_own_has_the_time_that_it_takes():
+    program = "signal.signal(signal.SIGINT, lambda *_: (time.sleep(1.5), sys.exit(7)))\nwait()"
+    assert interrupted(program)[:2] == (7, "")
+
+
+def test_what_is_ignored_stays_so():
+    assert interrupted("print('begun', flush=True)\ntime.sleep(0.5)", signal.SIG_IGN)[:2] == (0, "")
+
+
+def test_nothing_of_it_is_left():
+    program = "pass\nprint(signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.set_wakeup_fd(-1))"
+    words = [sys.executable, "-c", BEGINNING + program.replace("pass", "with ctrl_c_ends(): pass")]
+    turned_on = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    assert subprocess.run(words, capture_output=True, text=True, preexec_fn=turned_on).stdout == "True -1\n"

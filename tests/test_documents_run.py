@@ -1,0 +1,324 @@
+"""Every block of every document does what the document says.
+
+Programs run page by page, in their order. Commands of the README run, on tiny data; those of the other pages, which
+take hours, several machines or a server, are read by the very command line that they are for.
+"""
+
+import argparse
+import io
+import json
+import os
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from tests.documents import PAGES, PROGRAMS, ROOT, Command, blocks_of, commands_of, replaced, script_of
+from tests.eager import eagerly
+from tests.tiny_parser import tiny_parser_export
+from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
+from tf_transformer import cli
+from tf_transformer.commands import app
+from tf_transformer.recipe import load_recipe
+from tf_transformer.sweep import load_sweep
+from tf_transformer.training.cluster import read_cluster
+
+LANGUAGES = "python", "sh", "yaml", ""  # the last: formulas, figures and folders
+
+# -- what differs here: each must be in the text ----
+
+SMALLER = {
+    "README.md": [
+        ('tt.DemoSource("train")', 'list(tt.DemoSource("test"))[:64]'),
+        ('tt.DemoSource("validation")', 'list(tt.DemoSource("validation"))[:4]'),
+        ("vocab_size=1000", "vocab_size=400"),
+        ("tt.Transformer(2, 128, 4, 512, ", "tt.Transformer(1, 16, 2, 32, max_length=64, "),
+        ("steps_per_epoch=100", "steps_per_epoch=2"),
+        ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
+    ],
+    "docs/tensorboard.md": [
+        ("tt.DecodingOptions(beam_size=1)", "tt.DecodingOptions(beam_size=1, extra_length=2)"),
+        ("steps_per_epoch=100, epochs=10", "steps_per_epoch=1, epochs=3"),
+    ],
+    "docs/several_machines.md": [("steps_per_epoch=100", "steps_per_epoch=1")],
+}
+# Pages that go on from the README's example, which they name, before its `fit`.
+GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
+NOT_RUN = {
+    "keras.distribution.set_distribution(": "needs the JAX backend; tests/backends/test_data_parallel.py does it",
+}
+
+IN_THE_SHELL = {
+    # What is said of more trainings in comments: the options that the command above them gets.
+    "train/README.md": [
+        ("\n#      --set", " --set"),
+        ("#  $", "tf-transformer train train/recipes/multi30k_en_de_tok.yaml $"),
+    ],
+    "docs/several_machines.md": [("/shared/", "shared/")],
+}
+VARIABLES = {"DATA": "data", "TOK": "data", "TATOEBA": "data", "SLURM_JOB_NODELIST": "node[0-1]", "SLURM_PROCID": "1"}
+VARIABLES["SLURM_JOB_ID"] = "7"
+ONLY_READ = {
+    "train/README.md": "hours of training on corpora that are not in the repository",
+    "serving/README.md": "needs Docker and a server; tests/export/test_serving.py runs curl and the client",
+    "benchmarks/README.md": "hours; tests/benchmarks/ runs the scripts",
+    "docs/several_machines.md": "several machines; tests/training/test_multi_worker.py and tests/test_launcher.py",
+    "docs/training.md": "installs, and needs JAX; tests/backends/ trains on it",
+    "docs/reliability.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
+    "docs/parsing.md": "a minute or two of training; tests/cli/test_parse.py does it with fewer trees",
+    "docs/model.md": "hours of training; tests/test_recurrent_run.py trains a tiny one",
+    "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
+    "docs/sweeps.md": "half an hour; tests/sweep/ does it with two trainings of two steps",
+    "docs/tensorboard.md": "a server, which tests/tensorboard/ starts",
+}
+
+
+# -- programs ----
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where a reader works: the repository's folders are there."""
+    for name in ("train", "serving", "benchmarks"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    return tmp_path
+
+
+@pytest.fixture
+def models(folder, tiny_run_directory, tiny_saved_model):
+    """The models that the documents name."""
+    shutil.copytree(tiny_saved_model, folder / "savedmodels" / "demo" / "1")
+    (folder / "MODEL").symlink_to(tiny_run_directory.path)
+
+
+# To run eagerly what a few steps or sentences need takes less time than to trace it; an export is graphs in any case.
+EXPORT = "tt.export_saved_model("
+
+
+def run_blocks(blocks, namespace, replacements=()):
+    """Runs them one after another, with their own line numbers in what goes wrong."""
+    whole = replaced("\0".join(block.text for block in blocks), replacements)
+    for block, text in zip(blocks, whole.split("\0"), strict=True):
+        if any(text.startswith(start) for start in NOT_RUN):
+            continue
+        before, export, after = text.partition(EXPORT)
+        with eagerly():
+            exec(compile("\n" * (block.line - 1) + before, ROOT / block.page, "exec"), namespace)
+        lines = block.line - 1 + before.count("\n")
+        exec(compile("\n" * lines + export + after, ROOT / block.page, "exec"), namespace)
+
+
+def example_before_its_fit():
+    """The names of the README's example from Python, with the model compiled and never called."""
+    (block,) = [block for block in blocks_of("README.md", "python") if "model.fit(" in block.text]
+    text = replaced(block.text, SMALLER["README.md"]).split("model.fit(")[0]
+    namespace = {}
+    run_blocks([block._replace(text=text)], namespace)
+    return namespace
+
+
+@pytest.mark.usefixtures("cleaned_up")
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "python")])
+def test_programs_run_in_their_order(page, folder, models, tiny_run_directory, tmp_path_factory):
+    blocks = blocks_of(page, "python")
+    if page == "docs/parsing.md":
+        shutil.copytree(tiny_parser_export(tmp_path_factory.getbasetemp()), folder / "savedmodels/parsing_demo/1")
+    namespace = example_before_its_fit() if page in GO_ON else {}
+    (folder / "runs").mkdir(exist_ok=True)
+    (folder / "runs" / "NAME").symlink_to(tiny_run_directory.path)
+    run_blocks(blocks, namespace, SMALLER.get(page, []))
+    if page == "README.md":
+        assert (folder / "savedmodels" / "from_python" / "1" / "saved_model.pb").is_file()
+    if page == "docs/tensorboard.md":
+        assert list((folder / "logs" / "attention").glob("*tfevents*"))
+
+
+def test_every_block_is_of_a_kind_that_is_tested():
+    assert {page for page in PAGES if blocks_of(page, "sh")} == {"README.md", *ONLY_READ}
+    for page in PAGES:
+        assert {block.language for block in blocks_of(page)} <= set(LANGUAGES)
+        for block in blocks_of(page, ""):
+            started = {line.split()[0].rpartition("/")[2] for line in block.text.splitlines() if line.strip()}
+            assert not started & set(PROGRAMS), f"{page}, line {block.line}: a command, to be marked as sh"
+
+
+# -- commands ----
+
+
+def read_by_the_command_line(arguments):
+    """What the command makes of its arguments; a recipe is loaded with all that is set."""
+    command, *rest = arguments
+    context = typer.main.get_command(app).commands[command].make_context(command, rest)
+    if command == "train":
+        load_recipe(context.params["recipe"], context.params["overrides"] or [])
+    return context.params
+
+
+class Read(Exception):
+    """A script has read its arguments."""
+
+
+def read_by_the_script(script, arguments, monkeypatch):
+    """Has a script read its arguments, and no more; one that reads none must be given none."""
+    if "argparse" not in script.read_text(encoding="utf-8"):
+        assert not arguments
+        return
+    parse = argparse.ArgumentParser.parse_args
+
+    def stop(parser, args=None, namespace=None):
+        raise Read(parse(parser, args, namespace))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(argparse.ArgumentParser, "parse_args", stop)
+        patch.setattr(sys, "argv", [str(script), *arguments])
+        patch.syspath_prepend(str(script.parent.resolve()))
+        with pytest.raises(Read):
+            runpy.run_path(str(script), run_name="__main__")
+
+
+def read(command: Command, monkeypatch):
+    """Has a command's arguments read by what it starts."""
+    program, arguments = command.program, command.arguments
+    if program == "tf-transformer":
+        read_by_the_command_line(arguments)
+        assert not command.cluster or read_cluster_of(command, monkeypatch)
+    elif program == "python":
+        read_by_the_script(Path(arguments[0]), arguments[1:], monkeypatch)
+    elif program == "make":
+        made = subprocess.run(["make", "-n", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+        for line in made.stdout.splitlines():
+            words = shlex.split(line)
+            if words[0].endswith("/tf-transformer"):
+                read_by_the_command_line(words[1:])
+            elif words[0].endswith("/python") and words[1].startswith("benchmarks/"):
+                read_by_the_script(Path(words[1]), words[2:], monkeypatch)
+    elif program == "tensorboard":
+        from tensorboard import default, program
+
+        program.TensorBoard(default.get_plugins()).configure(["tensorboard", *arguments])
+    elif program == "pip":
+        *_, package = arguments
+        assert package[1:] == "" or f"\n{package[2:-1]} =" in (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    elif program == "docker":
+        assert yaml.safe_load(Path(arguments[arguments.index("--file") + 1]).read_text(encoding="utf-8"))["services"]
+    elif program == "curl":
+        # tests/export/test_serving.py runs those of that page.
+        assert arguments[-1] in (ROOT / "serving" / "README.md").read_text(encoding="utf-8")
+    else:
+        assert program == "sacrebleu"
+
+
+def read_cluster_of(command, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", command.cluster)
+    return read_cluster()
+
+
+def write_recipe(path, folder, name):
+    """A recipe of the reader's own: tiny, and its data at a `root` that is still to be given."""
+    small = {
+        "training__steps": 5,
+        "training__validate_every": 1,
+        "training__average_checkpoints": 0,
+        "evaluation__extra_length": 2,
+        "data__train": "[train.en, train.de]",
+        "data__validation": "[test.en, test.de]",
+        "data__test": "[test.en, test.de]",
+    }
+    recipe = load_recipe(RECIPE, settings(folder / "nowhere", name=name, **small))
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(recipe.model_dump()), encoding="utf-8")
+
+
+@pytest.fixture
+def own(folder):
+    """What is the reader's own: a corpus, sentences, a recipe and a program."""
+    for data in (folder / "my_data", folder):
+        data.mkdir(exist_ok=True)
+        for name, pairs in (("train", PAIRS), ("test", PAIRS[:2])):
+            for path, side in zip(write_pairs(data, pairs), ("en", "de"), strict=True):
+                path.rename(data / f"{name}.{side}")
+    for recipe in (folder / "my_recipe.yaml", folder / "shared" / "my_recipe.yaml"):
+        write_recipe(recipe, folder, "NAME")
+    (folder / "my_training.py").touch()
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "activate").touch()
+    return folder
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "sh") and page in ONLY_READ])
+def test_commands_are_read_by_what_they_start(page, own, monkeypatch):
+    commands = commands_of(script_of(page, IN_THE_SHELL.get(page, [])), own, VARIABLES)
+    assert {command.line for command in commands} == {block.line for block in blocks_of(page, "sh")}
+    for command in commands:
+        read(command, monkeypatch)
+
+
+def test_commands_of_the_readme_run(own, models, monkeypatch, capsysbinary):
+    """One after another, in this process, which has TensorFlow."""
+    commands = commands_of(script_of("README.md", []), own, VARIABLES)
+    assert {command.line for command in commands} == {block.line for block in blocks_of("README.md", "sh")}
+    for command in commands:
+        read(command, monkeypatch)
+        if command.program == "tf-transformer":
+            monkeypatch.setattr(sys, "argv", ["tf-transformer", *command.arguments])
+            given = io.BufferedReader(io.BytesIO(command.stdin.encode() + b"\n"))
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
+            exports = command.arguments[0] == "export"
+            with nullcontext() if exports else eagerly(), pytest.raises(SystemExit) as ended:
+                cli.main()
+            assert not ended.value.code, (command, capsysbinary.readouterr().err.decode())
+    assert (own / "runs" / "NAME" / "scores.json").is_file()
+    assert (own / "savedmodels" / "NAME" / "1").is_dir() and (own / "models" / "NAME").is_dir()
+    assert (own / "attention.html").is_file() and list((own / "runs" / "inspected").rglob("*tfevents*"))
+
+
+# -- YAML ----
+
+
+def test_the_recipe_that_extends_another_is_that_of_table_3(tmp_path):
+    (block,) = blocks_of("train/README.md", "yaml")
+    shutil.copytree(ROOT / "train" / "recipes", tmp_path / "recipes")
+    (tmp_path / "recipes" / "table3" / "mine.yaml").write_text(block.text, encoding="utf-8")
+    recipe = load_recipe(tmp_path / "recipes" / "table3" / "mine.yaml")
+    assert recipe.model.num_heads == 4
+    assert recipe.training == load_recipe(ROOT / "train" / "recipes" / "wmt14_en_de_base.yaml").training
+
+
+def test_the_recipe_of_one_s_own_treebank_is_one(tmp_path):
+    (block,) = blocks_of("docs/parsing.md", "yaml")
+    shutil.copytree(ROOT / "train" / "recipes", tmp_path / "recipes")
+    (tmp_path / "recipes" / "mine.yaml").write_text(f"extends: parsing_demo.yaml\n{block.text}", encoding="utf-8")
+    recipe = load_recipe(tmp_path / "recipes" / "mine.yaml")
+    assert (recipe.data.kind, recipe.data.validation) == ("trees", "dev.mrg")
+
+
+def test_the_sweep_is_one(tmp_path):
+    (block,) = blocks_of("docs/sweeps.md", "yaml")
+    shutil.copytree(ROOT / "train", tmp_path / "train")
+    path = tmp_path / "train" / "sweeps" / "mine.yaml"
+    path.write_text(block.text, encoding="utf-8")
+    sweep, runs = load_sweep(path)
+    assert (sweep.base, len(runs)) == ("dropout10", 6)
+
+
+def test_the_job_of_kubernetes_tells_each_pod_of_the_others(own, monkeypatch):
+    (block,) = blocks_of("docs/several_machines.md", "yaml")
+    service, job = yaml.safe_load_all(block.text)
+    assert [service["kind"], job["kind"]] == ["Service", "Job"]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["bash", "-c"]
+    script = replaced(container["args"][0], [("/shared/", "shared/")])
+    (command,) = commands_of(script, own, {"JOB_COMPLETION_INDEX": "2"})
+    read(command, monkeypatch)
+    cluster = json.loads(command.cluster)
+    assert len(cluster["cluster"]["worker"]) == job["spec"]["completions"]
+    assert cluster["cluster"]["worker"][2] == "transformer-2.transformer:2222" and cluster["task"]["index"] == 2

@@ -1,0 +1,72 @@
+"""A recurrent model by recipe: trained, exported, looked into and refused where it can't go."""
+
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from rich.console import Console
+
+from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
+from tf_transformer import UserError, export_ctranslate2, load_model
+from tf_transformer.experiment import export_run, train
+from tf_transformer.inspection import inspect, load_attend
+from tf_transformer.recipe import load_recipe
+from tf_transformer.recurrent_model import RecurrentModel
+from tf_transformer.run_directory import RunDirectory
+from tf_transformer.tensorboard.events import Index
+from tf_transformer.translation import load_translate, translate_texts
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> tuple[RunDirectory, str]:
+    """A run that knows `PAIRS` by heart, and what was told while it trained."""
+    folder = tmp_path_factory.mktemp("recurrent")
+    write_pairs(folder)
+    console = Console(file=io.StringIO(), width=500)
+    changes = {"model__kind": "recurrent", "model__d_model": 64, "training__steps": 150, "tensorboard__attention": 1}
+    recipe = load_recipe(RECIPE, settings(folder, **changes))
+    return train(recipe, folder / "run", console), console.file.getvalue()
+
+
+def test_it_learns_by_its_recipe(run):
+    run, told = run
+    assert isinstance(load_model(run.path), RecurrentModel)
+    assert "model: recurrent, " in told
+    assert "model: num_heads, dff, " in told and "are a Transformer's" in told
+    translate = load_translate(run.path)
+    translations = [found.text for found in translate_texts(translate, [source for source, _ in PAIRS])]
+    assert translations == [target for _, target in PAIRS]
+
+
+def test_its_export_translates_alike(run, tmp_path):
+    folder = export_run(run[0], tmp_path / "1")
+    loaded = tf.saved_model.load(folder)
+    output = loaded.signatures["translate"](text=tf.constant([source for source, _ in PAIRS]))
+    assert [text.decode() for text in output["translation"].numpy()] == [target for _, target in PAIRS]
+
+
+def test_its_one_attention_is_shown(run):
+    (found,) = inspect(load_attend(run[0].path), [PAIRS[0][0]])
+    assert list(found.attention) == ["cross"]
+    layers, heads, rows, columns = found.attention["cross"].shape
+    assert (layers, heads) == (1, 1)
+    assert (rows, columns) == (len(found.target_tokens), len(found.source_tokens))
+    np.testing.assert_allclose(found.attention["cross"].sum(axis=-1), 1, rtol=0, atol=1e-5)
+    index = Index(run[0].logs)
+    ((name, tags),) = index.refresh().items()
+    ((tag, steps),) = tags.items()
+    assert index.header(name, tag, steps[-1]).sizes == {"cross": [1, 1]}
+
+
+def test_ctranslate2_has_no_such_model(run, tmp_path):
+    model = load_model(run[0].path)
+    tokenizers = run[0].load_tokenizers()
+    with pytest.raises(UserError, match="CTranslate2 has no RecurrentModel, but Transformers; export this as a SavedM"):
+        export_ctranslate2(model, tokenizers, tmp_path / "export")
+    assert not (tmp_path / "export").exists()
+
+
+def test_an_odd_width_is_refused_by_its_key():
+    with pytest.raises(UserError, match="model.d_model is 63; for kind recurrent it must be even"):
+        load_recipe(RECIPE, ["model.kind=recurrent", "model.d_model=63"])

@@ -1,0 +1,24 @@
+"""Averaging a run's checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tf_transformer.commands.app import app
+from tf_transformer.terminal import quiet_tensorflow
+
+
+@app.command()
+def average(
+    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
+    last: Annotated[int, typer.Option(min=2, help="How many checkpoints.")] = 5,
+) -> None:
+    """Averages a run's last checkpoints, as the paper does; the run's other commands then use the average."""
+    with quiet_tensorflow():
+        from tf_transformer.experiment.averaging import average_checkpoints
+        from tf_transformer.run_directory import RunDirectory
+
+    print(average_checkpoints(RunDirectory.open(run), last))

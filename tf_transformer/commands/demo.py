@@ -1,0 +1,23 @@
+"""The demonstration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+import tf_transformer
+from tf_transformer.commands.app import app
+from tf_transformer.terminal import quiet_tensorflow
+
+
+@app.command()
+def demo() -> None:
+    """Trains, scores and exports a toy in minutes, and translates with it."""
+    from tf_transformer.recipe import load_recipe
+
+    recipe = load_recipe(Path(tf_transformer.__file__).with_name("demo.yaml"))
+    with quiet_tensorflow():
+        from tf_transformer.demo import run_demo
+
+    run_demo(recipe, Path("runs"), Path("savedmodels"), Console(highlight=False, markup=False, soft_wrap=True))

@@ -1,0 +1,113 @@
+"""Scoring a model on a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tf_transformer.commands.app import app
+from tf_transformer.commands.options import (
+    ALPHA_OPTION,
+    BATCH_SIZE_OPTION,
+    BEAM_OPTION,
+    ENGINE_OPTION,
+    GRAMMAR_OPTION,
+    JSON_OPTION,
+    MODEL_ARGUMENT,
+)
+from tf_transformer.errors import UserError
+from tf_transformer.terminal import (
+    check_is_no_file,
+    cores,
+    given,
+    quiet_tensorflow,
+    show_scores,
+    streams_of,
+)
+
+if TYPE_CHECKING:
+    from tf_transformer.run_directory import RunDirectory
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, MODEL_ARGUMENT],
+    source: Annotated[Path | None, typer.Option(help="Sentences to translate, one a line.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="Their translations, one a line.")] = None,
+    trees: Annotated[
+        Path | None, typer.Option(help="For a parser, in place of these: a treebank, in Penn brackets.")
+    ] = None,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without regard to case as well.")] = False,
+    tokenize: Annotated[
+        str | None,
+        typer.Option(help="How BLEU splits text into words, such as none.", show_default="the run's, or 13a"),
+    ] = None,
+    beam_size: Annotated[int | None, BEAM_OPTION] = None,
+    alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    grammar: Annotated[bool | None, GRAMMAR_OPTION] = None,
+    engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
+    batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+) -> None:
+    """Translates or parses a file and scores it; a run's scores.json gets the figures, but not its checkpoints'."""
+    from tf_transformer.data.sources import TextFiles
+
+    check_is_no_file(model)
+    changes = given(beam_size=beam_size, alpha=alpha)
+    if trees:
+        if source or reference or lowercase or tokenize or engine != "tensorflow":
+            raise UserError("--trees scores a parser: leave out what is a translation's")
+        _evaluate_parser(model, trees, changes, grammar, batch_size, as_json)
+        return
+    if not (source and reference):
+        raise UserError("what to score it on? give --source FILE and --reference FILE, or a parser --trees FILE")
+    if grammar is not None:
+        raise UserError("--grammar and --no-grammar are a parser's; give --trees FILE with them, or leave them out")
+    pairs = list(TextFiles(source, reference))
+    with quiet_tensorflow(streams=True):
+        from tf_transformer import experiment
+        from tf_transformer.evaluation import evaluate_translations
+        from tf_transformer.run_directory import RunDirectory, is_run
+        from tf_transformer.translation import load_translate
+
+    where = {"source": str(source), "reference": str(reference), **changes}
+    if engine == "tensorflow" and is_run(model):
+        run = RunDirectory.of_model(model)
+        scores = experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores(), tokenize)
+        _show_and_keep({**where, **scores}, run, as_json)
+    else:
+        translate = load_translate(model, changes, engine)
+        scores, _ = evaluate_translations(
+            translate, pairs, lowercase, batch_size, streams_of(engine), tokenize or "13a"
+        )
+        show_scores({**where, **scores}, as_json)
+
+
+def _evaluate_parser(
+    model: Path, file: Path, changes: dict[str, Any], grammar: bool | None, batch_size: int, as_json: bool
+) -> None:
+    from tf_transformer.parsing.pairs import TreePairs
+    from tf_transformer.parsing.reading import TreeFiles
+
+    pairs = TreePairs(list(TreeFiles(file)))  # what is wrong with it is told before the model is loaded
+    with quiet_tensorflow(streams=True):
+        from tf_transformer import experiment
+        from tf_transformer.parsing.parses import evaluate_parses, load_parse
+        from tf_transformer.run_directory import RunDirectory, is_run
+
+    where = {"trees": str(file), **changes, **given(grammar=grammar)}
+    if is_run(model):
+        run = RunDirectory.of_model(model)
+        scores = experiment.evaluate(run, pairs, False, batch_size, changes, cores(), grammar=grammar)
+        _show_and_keep({**where, **scores}, run, as_json)
+    else:
+        function = load_parse(model, changes, grammar)
+        show_scores({**where, **evaluate_parses(function, pairs.trees(), batch_size, cores())}, as_json)
+
+
+def _show_and_keep(scores: dict[str, Any], run: RunDirectory, as_json: bool) -> None:
+    show_scores(scores, as_json)  # first: where they can't be written, they aren't lost
+    if not run.chosen:
+        run.write_scores(scores)

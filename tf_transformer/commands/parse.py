@@ -1,0 +1,83 @@
+"""Parsing a file, or standard input."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tf_transformer.commands.app import app
+from tf_transformer.commands.options import (
+    ALPHA_OPTION,
+    BATCH_SIZE_OPTION,
+    BEAM_OPTION,
+    FILE_ARGUMENT,
+    GRAMMAR_OPTION,
+    MODEL_ARGUMENT,
+)
+from tf_transformer.errors import UserError
+from tf_transformer.terminal import (
+    check_is_no_file,
+    check_new_files,
+    cores,
+    given,
+    notes,
+    open_sentences,
+    quiet_tensorflow,
+    read_lines,
+    telling_progress,
+)
+
+
+@app.command()
+def parse(
+    model: Annotated[Path, MODEL_ARGUMENT],
+    file: Annotated[Path | None, FILE_ARGUMENT] = None,
+    beam_size: Annotated[int | None, BEAM_OPTION] = None,
+    alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    grammar: Annotated[bool | None, GRAMMAR_OPTION] = None,
+    pretty: Annotated[bool, typer.Option("--pretty", help="Draw each tree for a terminal.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Draw the trees as a page of their own.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw the tree of one sentence as a picture.")] = None,
+    batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
+) -> None:
+    """Parses a file, or standard input: a sentence a line, with blanks between its words, gives a tree a line."""
+    if sys.stdout is None:
+        raise UserError("standard output is closed; send it to a file or to another command")
+    check_is_no_file(model)
+    check_new_files(html, png)
+    file = None if file == Path("-") else file
+    stream = open_sentences(file)
+    with quiet_tensorflow(streams=True):
+        from tf_transformer.parsing.drawing import draw_text, plot_tree, write_page
+        from tf_transformer.parsing.parses import load_parse, parse_sentences
+
+    function = load_parse(model, given(beam_size=beam_size, alpha=alpha), grammar)
+    name = "standard input" if file is None else str(file)
+    lines = read_lines(stream, name)
+    mended, trees = 0, []
+    with telling_progress(file) as advance:
+        while window := list(islice(lines, 16 * batch_size)):
+            sentences = [line.translate(BRACKETS).split() for line in window]
+            for parsed in parse_sentences(function, sentences, batch_size, cores(), advance):
+                text = draw_text(parsed.tree) if pretty and parsed.tree else str(parsed.tree or "")
+                sys.stdout.buffer.write(text.encode("utf-8") + b"\n")
+                mended += parsed.mended
+                if parsed.tree and (html or png):
+                    trees.append(parsed.tree)
+            sys.stdout.flush()
+    if mended:
+        notes.print(f"{mended:,} of the trees had to be mended")
+    if png and len(trees) != 1:
+        raise UserError(f"--png draws one tree, and there are {len(trees):,}; give one sentence, or --html FILE")
+    if html:
+        notes.print(f"page: {write_page(trees, html)}")
+    if png:
+        notes.print(f"picture: {plot_tree(trees[0], png)}")
+
+
+# As treebanks write them in words, since they are the trees' own.
+BRACKETS = str.maketrans({"(": "-LRB-", ")": "-RRB-"})

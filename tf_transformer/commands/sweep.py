@@ -1,0 +1,71 @@
+"""Training a recipe many times, with settings and seeds that vary."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from tf_transformer.commands.app import app
+from tf_transformer.commands.options import JSON_OPTION
+from tf_transformer.terminal import notes, quiet_tensorflow
+
+if TYPE_CHECKING:
+    from tf_transformer.sweep.results import Row
+
+SWEEP_SET_OPTION = typer.Option(
+    "--set", help="A setting of every run: --set data.root=FOLDER. Repeatable.", metavar="KEY=VALUE"
+)
+
+
+@app.command()
+def sweep(
+    file: Annotated[
+        Path, typer.Argument(metavar="SWEEP", help="A YAML file; train/sweeps holds some.", show_default=False)
+    ],
+    overrides: Annotated[list[str] | None, SWEEP_SET_OPTION] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option("--run-dir", help="Where the runs go.", show_default="runs/NAME, by its name")
+    ] = None,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+) -> None:
+    """Trains a recipe with several settings and seeds, and compares what comes out; goes on when it was broken off."""
+    from tf_transformer.sweep.settings import load_sweep
+
+    loaded, runs = load_sweep(file, overrides or [])
+    with quiet_tensorflow():
+        from tf_transformer.sweep.picture import plot_rows
+        from tf_transformer.sweep.results import as_csv, compare
+        from tf_transformer.sweep.running import run_sweep
+
+    folder = run_dir or Path("runs") / loaded.name
+    rows = compare(run_sweep(runs, folder, notes.print), list(loaded.rows))
+    (folder / "results.csv").write_text(as_csv(rows), encoding="utf-8")
+    plot_rows(rows, folder / "results.png")
+    if as_json:
+        print(json.dumps([row._asdict() for row in rows], indent=2))
+    else:
+        for figure in dict.fromkeys(row.figure for row in rows):
+            _show([row for row in rows if row.figure == figure])
+    notes.print(f"table: {folder / 'results.csv'}, picture: {folder / 'results.png'}; tensorboard --logdir {folder}")
+
+
+def _show(rows: list[Row]) -> None:
+    from tf_transformer.sweep.results import FIGURES
+
+    figure = rows[0].figure
+    digits = FIGURES[figure]
+
+    def number(value: float | None, sign: str = "") -> str:
+        return "" if value is None else f"{value:{sign}.{digits}f}"
+
+    right = [Column(name, justify="right") for name in ("seeds", "mean", "deviation", "difference", "its deviation")]
+    table = Table(figure, *right, box=None)
+    for row in rows:
+        differences = number(row.difference, "+"), number(row.difference_deviation)
+        table.add_row(row.row, str(len(row.values)), number(row.mean), number(row.deviation), *differences)
+    Console(width=100).print(table)

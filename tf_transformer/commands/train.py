@@ -1,0 +1,63 @@
+"""Training from a recipe."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tf_transformer.commands.app import app
+from tf_transformer.commands.options import (
+    JSON_OPTION,
+    RECIPE_ARGUMENT,
+    RESUME_OPTION,
+    RUN_DIR_OPTION,
+    SET_OPTION,
+    WORKERS_OPTION,
+)
+from tf_transformer.errors import UserError
+from tf_transformer.terminal import (
+    check_is_no_run,
+    keep_what_xla_compiles,
+    notes,
+    quiet_tensorflow,
+    show_scores,
+)
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, RECIPE_ARGUMENT],
+    overrides: Annotated[list[str] | None, SET_OPTION] = None,
+    run_dir: Annotated[Path | None, RUN_DIR_OPTION] = None,
+    resume: Annotated[str, RESUME_OPTION] = "auto",
+    workers: Annotated[int, WORKERS_OPTION] = 1,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+) -> None:
+    """Trains a model from a recipe and scores it; broken off, it goes on when the same command is given again."""
+    from tf_transformer.recipe import load_recipe
+    from tf_transformer.training.cluster import is_chief, read_cluster
+
+    check_is_no_run(recipe)
+    loaded = load_recipe(recipe, overrides or [])
+    if workers > 1:
+        if loaded.training.distribution == "single" or read_cluster():
+            other = "TF_CONFIG names others; unset it" if read_cluster() else "training.distribution is single"
+            raise UserError(f"--workers is {workers}, and {other}, or leave --workers out")
+        from tf_transformer.launcher import run_workers
+
+        words = [str(recipe), *(word for each in overrides or [] for word in ("--set", each)), "--resume", resume]
+        words += (["--run-dir", str(run_dir)] if run_dir else []) + (["--json"] if as_json else [])
+        raise typer.Exit(run_workers(["train", *words], workers))
+    if loaded.training.jit_compile:
+        keep_what_xla_compiles()
+    with quiet_tensorflow():
+        from tf_transformer import experiment
+
+    run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes, resume)
+    if not is_chief():
+        return
+    show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)
+    notes.print(f"run: {run.path}")

@@ -1,0 +1,67 @@
+"""Ctrl-C ends the command within a second or so, wherever it comes. Nothing but Python's own is imported here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+STATUS = 128 + signal.SIGINT
+GRACE_SECONDS = 1.0
+
+
+@contextmanager
+def ctrl_c_ends() -> Iterator[None]:
+    """Within it, Ctrl-C ends the process with status 130, without a traceback.
+
+    Python's own KeyboardInterrupt does not: where it comes while C++ calls Python (an extension that is being imported,
+    a function that is being traced), it is dropped or becomes another error; where it comes while Python waits for C++
+    or for threads at work, it takes effect when those are done. So it has one second to clean up. Then a thread, which
+    the system's signal wakes whatever the main thread is at, ends the process.
+
+    Whoever sets a handler of its own, as a training does that saves its state, has all the time that it takes. Where
+    Ctrl-C is ignored, as by what a shell starts in the background, it stays so.
+    """
+    if signal.getsignal(signal.SIGINT) != signal.default_int_handler:
+        yield
+        return
+    came = threading.Event()
+
+    tell = sys.unraisablehook
+
+    def tell_what_came_before(unraisable: sys.UnraisableHookArgs) -> None:
+        """Ctrl-C in `__del__` or in a callback of the garbage collector would have its traceback printed."""
+        if not came.is_set():
+            tell(unraisable)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        came.set()
+        raise KeyboardInterrupt
+
+    def watch() -> None:
+        while number := os.read(reading, 1):
+            if number[0] == signal.SIGINT and signal.getsignal(signal.SIGINT) is interrupt:
+                time.sleep(GRACE_SECONDS)
+                os._exit(STATUS)
+        os.close(reading)
+
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    threading.Thread(target=watch, daemon=True).start()
+    signal.signal(signal.SIGINT, interrupt)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    sys.unraisablehook = tell_what_came_before
+    try:
+        yield
+    finally:
+        if came.is_set():
+            os._exit(STATUS)  # whatever came of it; Python's own end would wait for threads at work
+        sys.unraisablehook = tell
+        signal.set_wakeup_fd(before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.close(writing)  # which ends the thread

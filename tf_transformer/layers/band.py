@@ -1,0 +1,91 @@
+"""Restricted self-attention (Vaswani et al., 2017, section 4): each position attends to a neighbourhood alone.
+
+The sequence is cut into blocks as long as the window reaches. A block's queries see their own block, the one before and
+the one after, of which a mask leaves the band. So time and memory grow with the length, not with its square.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+# Added to a forbidden connection's logit. Any logit below 1e22 in size vanishes beside it in float32, so that the
+# weight is exactly 0, and a row with nothing to attend to becomes uniform instead of NaN.
+FORBIDDEN = -1e30
+
+
+def band_weights(query: Any, key: Any, attention_mask: Any | None, window: int, dtype: str) -> Any:
+    """Works out the softmax over each position's neighbourhood.
+
+    Args:
+        query: float (batch, heads, length, key_dim).
+        key: float (batch, heads, length, key_dim).
+        attention_mask: bool, that broadcasts to (batch, heads, 1, length), or None: which positions may be attended to.
+        window: how many positions to each side of its own a position attends to.
+        dtype: of the weights.
+
+    Returns:
+        (batch, heads, blocks, window, 3 * window): of each block's queries the weights of its three blocks of keys.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer.layers.band import band_weights
+        >>> x = np.ones((1, 1, 5, 4), "float32")
+        >>> band_weights(x, x, None, 2, "float32").shape
+        TensorShape([1, 1, 3, 2, 6])
+    """
+    length = ops.shape(key)[2]
+    query = _blocks(query / math.sqrt(query.shape[-1]), window)
+    logits = ops.matmul(query, ops.swapaxes(_three_blocks(key, window), -1, -2))
+    logits = ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
+    if attention_mask is None:
+        attention_mask = ops.ones((1, 1, 1, length), "bool")
+    # Beside the sequence's ends there is nothing to attend to.
+    real = _three_blocks(ops.swapaxes(ops.cast(attention_mask, logits.dtype), -1, -2), window)
+    real = ops.swapaxes(real, -1, -2)
+    offset = np.arange(3 * window) - window - np.arange(window)[:, None]
+    inside = ops.convert_to_tensor(np.abs(offset) <= window)
+    allowed = ops.logical_and(real > 0, inside)
+    logits = logits + ops.cast(ops.where(allowed, 0.0, FORBIDDEN), logits.dtype)
+    return ops.cast(ops.softmax(logits, axis=-1), dtype)
+
+
+def band_output(weights: Any, value: Any) -> Any:
+    """Sums values by the weights of `band_weights`: float (batch, heads, length, value_dim)."""
+    window = weights.shape[-2]
+    batch, heads, length, width = ops.shape(value)
+    output = ops.matmul(weights, _three_blocks(value, window))
+    return ops.reshape(output, (batch, heads, -1, width))[:, :, :length]
+
+
+def whole_weights(weights: Any, length: Any) -> Any:
+    """The weights of `band_weights` as a matrix, (batch, heads, length, length), with 0 outside the band."""
+    batch, heads, blocks, window, _ = ops.shape(weights)
+    width = (blocks + 2) * window
+    # Laid out end to end with rows that are a window longer than the matrix's, each block comes a window later in it.
+    rows = ops.transpose(weights, (0, 1, 3, 2, 4))
+    rows = ops.pad(rows, [[0, 0]] * 4 + [[0, width + window - 3 * window]])
+    flat = ops.reshape(rows, (batch, heads, window, blocks * (width + window)))[..., : blocks * width]
+    matrix = ops.transpose(ops.reshape(flat, (batch, heads, window, blocks, width)), (0, 1, 3, 2, 4))
+    matrix = ops.reshape(matrix, (batch, heads, blocks * window, width))
+    return matrix[:, :, :length, window : window + length]
+
+
+def _blocks(x: Any, window: int) -> Any:
+    """Cuts (batch, heads, length, width) into (batch, heads, blocks, window, width), the last one filled up with 0."""
+    batch, heads, length, width = ops.shape(x)
+    blocks = -(-length // window)
+    x = ops.pad(x, [[0, 0], [0, 0], [0, blocks * window - length], [0, 0]])
+    return ops.reshape(x, (batch, heads, blocks, window, width))
+
+
+def _three_blocks(x: Any, window: int) -> Any:
+    """For each block itself between the one before and the one after: (batch, heads, blocks, 3 * window, width)."""
+    blocks = _blocks(x, window)
+    number = ops.shape(blocks)[2]
+    around = ops.pad(blocks, [[0, 0], [0, 0], [1, 1], [0, 0], [0, 0]])
+    return ops.concatenate([around[:, :, start : start + number] for start in range(3)], axis=3)

@@ -1,0 +1,17 @@
+"""Constituency trees: read, cleaned, written as a model's tokens, scored as EVALB does, and drawn."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "bank": ["DemoTrees"],
+        "cleaning": ["clean"],
+        "drawing": ["draw_text", "plot_tree", "write_page"],
+        "linearization": ["build_tree", "linearise"],
+        "mending": ["Mended", "mend"],
+        "reading": ["TreeFiles", "read_tree"],
+        "scoring": ["ParseScorer", "score_trees"],
+        "tree": ["Leaf", "Tree"],
+    },
+)

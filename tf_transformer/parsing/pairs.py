@@ -1,0 +1,34 @@
+"""Trees as pairs of a sentence and what a model writes for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tf_transformer.parsing.cleaning import clean
+from tf_transformer.parsing.linearization import linearise
+from tf_transformer.parsing.tree import Tree
+
+
+class TreePairs:
+    """Trees, cleaned, as sentence pairs: words with blanks between them, and the linearised tree.
+
+    Args:
+        source: trees as a treebank has them; it is iterated over anew each time.
+
+    Example:
+        >>> from tf_transformer.parsing import read_tree
+        >>> pairs = TreePairs([read_tree("( (S (NP-SBJ (NNS Dogs)) (VP (VBP bark)) (. .)) )")])
+        >>> list(pairs)
+        [('Dogs bark .', '(S (NP XX )NP (VP XX )VP XX )S')]
+    """
+
+    def __init__(self, source: Iterable[Tree]) -> None:
+        self._source = source
+
+    def trees(self) -> Iterator[Tree]:
+        """The cleaned trees themselves; one that was made of empty elements alone is left out."""
+        return (tree for tree in map(clean, self._source) if tree is not None)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for tree in self.trees():
+            yield " ".join(tree.words()), " ".join(linearise(tree))

@@ -1,0 +1,107 @@
+"""The model together with its tokenizers: a sentence in, its tree in brackets out, all of it in the graph."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tf_transformer.decoding import beam_search
+from tf_transformer.export.signature_options import Output
+from tf_transformer.export.translator import TEXT, Translator
+from tf_transformer.parsing.grammar import TreeGrammar
+from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.tokenizers.brackets import WORD, WORD_ID
+
+# What a tree takes beside its words: the root's two brackets, and the closing token.
+ROOT_AND_END = 3
+
+
+class Parser(Translator):
+    """Parses batches of sentences, and has all that a `Translator` has.
+
+    What it adds is the function, and signature, `parse`. It takes sentences, strings (batch,), with blanks between
+    their words, and gives a dict: "tree", string (batch,), one tree in Penn brackets over exactly these words, each
+    with the tag `XX`; "score", float32 (batch,), its log-probability over the length penalty; "mended", bool (batch,),
+    whether there was no room for all words: the root then has those behind the last of the model's own tree as its
+    last children. A round bracket in a word becomes `-LRB-` or `-RRB-`, as treebanks have it; a sentence without words
+    has an empty tree.
+
+    The search writes nothing but trees (`TreeGrammar`). `translate` and the other signatures search without a grammar,
+    and give what the model writes as it is: a linearised tree, or something that is none.
+
+    Args:
+        model: as a `Translator` has it.
+        tokenizers: those of a parsing task; the target's is a `BracketTokenizer`.
+        options: how trees are searched for; of them `beam_size`, `alpha`, `extra_length` and `max_length` count in
+            `parse`.
+        half: as a `Translator` has it.
+
+    Example:
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.tokenizers import train_parsing_tokenizers
+        >>> tokenizers = train_parsing_tokenizers([("a dog", "(NP XX XX )NP")], vocab_size=270)
+        >>> sizes = {"input_vocab_size": 270, "target_vocab_size": tokenizers.target.vocab_size}
+        >>> model = tt.Transformer(1, 8, 2, 16, **sizes, share_embeddings="target", max_length=64)
+        >>> parser = Parser(model, tokenizers, tt.DecodingOptions(extra_length=0))
+        >>> parser.parse(["a dog", ""])["tree"].numpy().tolist()
+        [b'(NP (XX a) (XX dog))', b'']
+    """
+
+    def parse(self, sentences: list[str] | tf.Tensor) -> Output:
+        """Parses sentences; see the class."""
+        return self.functions["parse"](tf.convert_to_tensor(sentences, tf.string))
+
+    def _make_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
+        matrix, vector = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)
+        self._best_tree = tf.function(self._search_tree, input_signature=[matrix, vector], autograph=False)
+        parse = tf.function(self._parse, input_signature=[TEXT], autograph=False)
+        return {"parse": parse, **super()._make_functions()}
+
+    def _parse(self, text: tf.Tensor) -> Output:
+        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
+        for bracket, word in (r"\(", "-LRB-"), (r"\)", "-RRB-"):
+            text = tf.strings.regex_replace(text, bracket, word)
+        words = tf.strings.split(text)
+        source_ids, _ = self._read(self.tokenizers.source, tf.strings.reduce_join(words, axis=1, separator=" "))
+        counts = tf.cast(words.row_lengths(), tf.int32)
+        ids, scores = self._best_tree(source_ids, counts)
+        trees, left_out = self._brackets(ids, words)
+        return {"tree": trees, "score": scores, "mended": left_out}
+
+    def _search_tree(self, source_ids: tf.Tensor, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Trees over so many words each: ids (batch, length) and scores (batch,)."""
+        options, target = self.options, self.tokenizers.target
+        limits = self._limits(source_ids, options.max_length or self.max_length)
+        # Every tree has room for its words, as far as the model has positions.
+        least = tf.minimum(words + ROOT_AND_END, self.max_length)
+        limits = tf.where(words > 0, tf.maximum(limits, least), 0)
+        grammar = TreeGrammar(
+            target.opens, target.closes, WORD_ID, END_ID, tf.maximum(tf.minimum(words, limits - ROOT_AND_END), 0)
+        )
+        with self._weights():
+            stepper = self.model.stepper()
+            cache = stepper.start_cache(source_ids, options.beam_size)
+            ids, scores = beam_search(
+                stepper, cache, limits, START_ID, END_ID, options.beam_size, options.alpha, grammar=grammar
+            )
+        return ids[:, 0], tf.where(words > 0, scores[:, 0], 0.0)
+
+    def _brackets(self, ids: tf.Tensor, words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Writes trees, ids (batch, length), as Penn brackets; and tells which had no room for all words."""
+        target = self.tokenizers.target
+        is_word = ids == WORD_ID
+        opens = tf.gather(tf.constant(target.opens), ids) > 0
+        closes = tf.gather(tf.constant(target.closes), ids) > 0
+        leaves = tf.strings.join([f"({WORD} ", words, ")"])
+        padded = tf.pad(leaves.to_tensor(), [[0, 0], [0, 1]])
+        # Each word's place; what is no word takes the empty string behind them all.
+        places = tf.where(is_word, tf.cumsum(tf.cast(is_word, tf.int32), axis=1) - 1, tf.shape(padded)[1] - 1)
+        parts = tf.where(opens, target.piece_texts(ids), tf.where(closes, ")", tf.gather(padded, places, batch_dims=1)))
+        written = tf.reduce_sum(tf.cast(is_word, tf.int64), axis=1)
+        left = tf.ragged.boolean_mask(leaves, tf.ragged.range(leaves.row_lengths()) >= written[:, None])
+        # The root's bracket is the last one: what is left comes before it.
+        last = tf.reduce_sum(tf.cast(ids > END_ID, tf.int32), axis=1) - 1
+        is_last = tf.range(tf.shape(ids)[1]) == last[:, None]
+        parts = tf.ragged.boolean_mask(parts, (ids > END_ID) & ~is_last)
+        root = tf.where(words.row_lengths() > 0, ")", "")[:, None]
+        text = tf.strings.reduce_join(tf.concat([parts, left, root], axis=1), axis=1, separator=" ")
+        return tf.strings.regex_replace(text, r" \)", ")"), left.row_lengths() > 0

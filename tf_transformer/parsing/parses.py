@@ -1,0 +1,176 @@
+"""Parsing many sentences with a run or a SavedModel, and scoring what comes out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tf_transformer.errors import UserError
+from tf_transformer.parsing.mending import mend
+from tf_transformer.parsing.reading import read_tree
+from tf_transformer.parsing.scoring import ParseScorer
+from tf_transformer.parsing.tree import Tree
+
+if TYPE_CHECKING:
+    from tf_transformer.export.translator import Translator
+    from tf_transformer.translation import Translate, Translation
+
+NO_PARSER = "{} translates, and does not parse; give one that was trained with task: parsing"
+
+
+class Parse(NamedTuple):
+    """A sentence's tree, None where it has no words; its score; and whether it had to be mended to be one."""
+
+    tree: Tree | None
+    score: float
+    mended: bool
+
+
+class ParseFunction(NamedTuple):
+    """What parses batches of sentences.
+
+    Attributes:
+        call: maps strings (batch,) to "translation", "score" and "truncated", as a translator's function does.
+        grammar: whether it writes trees in brackets, since it searches among them alone; else linearised ones, which
+            may be none.
+    """
+
+    call: Translate
+    grammar: bool
+
+
+def parse_function(translator: Translator, grammar: bool = True, name: object = "the model") -> ParseFunction:
+    """What parses with a `Parser`.
+
+    Args:
+        translator: the parser.
+        grammar: whether to search among well-formed trees alone.
+        name: what the model is called where it is none of a parser.
+
+    Raises:
+        UserError: its model is none of a parser.
+    """
+    if "parse" not in translator.functions:
+        raise UserError(NO_PARSER.format(name))
+    return _with_grammar(translator.functions["parse"]) if grammar else ParseFunction(translator.translate, False)
+
+
+def load_parse(
+    path: str | os.PathLike, changes: Mapping[str, Any] | None = None, grammar: bool | None = None
+) -> ParseFunction:
+    """Loads what parses.
+
+    Args:
+        path: a run's folder, one of its checkpoints, or a SavedModel's folder.
+        changes: options in place of the run's recipe's; see `DecodingOptions`. A SavedModel's are those that it was
+            exported with.
+        grammar: whether to search among well-formed trees alone; as the run's recipe says, a SavedModel always, unless
+            given.
+
+    Raises:
+        UserError: nothing of the kind is there, it is damaged, it is no parser, or an option can't be.
+    """
+    from tf_transformer.recipe import load_recipe
+    from tf_transformer.run_directory import RunDirectory
+    from tf_transformer.translation import is_saved_model, load_signature, load_translate, load_translator
+
+    path, changes = Path(path), dict(changes or {})
+    if not is_saved_model(path):
+        translator = load_translator(path, **changes)
+        if grammar is None:
+            grammar = load_recipe(RunDirectory.of_model(path).recipe).evaluation.grammar
+        return parse_function(translator, grammar, path)
+    if grammar is False:
+        return ParseFunction(load_translate(path, changes), False)
+    if changes:
+        raise UserError(
+            f"{path}: a SavedModel parses as it was exported; export the run anew with {' and '.join(changes)}"
+        )
+    signature = load_signature(path, "parse")
+    return _with_grammar(lambda texts: signature(text=texts))
+
+
+def _with_grammar(parse: Callable[..., dict[str, Any]]) -> ParseFunction:
+    def call(texts: Any) -> dict[str, Any]:
+        output = parse(texts)
+        return {"translation": output["tree"], "score": output["score"], "truncated": output["mended"]}
+
+    return ParseFunction(call, True)
+
+
+def parse_sentences(
+    function: ParseFunction,
+    sentences: Sequence[Sequence[str]],
+    batch_size: int = 64,
+    streams: int = 1,
+    advance: Callable[[int], Any] = lambda done: None,
+) -> Iterator[Parse]:
+    """Parses sentences in batches of like length.
+
+    Args:
+        function: as `load_parse` gives it.
+        sentences: the words of each.
+        batch_size: sentences at once.
+        streams: batches at once, each in a thread of its own.
+        advance: called with the number of sentences in each batch that is done.
+
+    Returns:
+        Their trees, in the order of `sentences`.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> def flat(texts):  # a model that writes the root's opening bracket alone
+        ...     return {"translation": ["(S"] * len(texts), "score": tf.zeros(len(texts)), "truncated": [False]}
+        >>> function = ParseFunction(lambda texts: {k: tf.constant(v) for k, v in flat(texts).items()}, grammar=False)
+        >>> [(str(parse.tree), parse.mended) for parse in parse_sentences(function, [["Dogs", "bark"]])]
+        [('(S (XX Dogs) (XX bark))', True)]
+    """
+    from tf_transformer.translation import translate_texts
+
+    texts = [" ".join(words) for words in sentences]
+    outputs = translate_texts(function.call, texts, batch_size, streams, advance)
+    for words, output in zip(sentences, outputs, strict=True):
+        yield _parse(words, output, function.grammar)
+
+
+def _parse(words: Sequence[str], output: Translation, grammar: bool) -> Parse:
+    if not words:
+        return Parse(None, output.score, False)
+    if grammar:
+        return Parse(read_tree(output.text), output.score, output.truncated)
+    tree, mended = mend(output.text.split(), words)
+    return Parse(tree, output.score, mended)
+
+
+def evaluate_parses(
+    function: ParseFunction, trees: Iterable[Tree], batch_size: int = 64, streams: int = 1
+) -> dict[str, Any]:
+    """Parses the sentences of a treebank and scores the trees.
+
+    Args:
+        function: as `load_parse` gives it.
+        trees: the treebank's, cleaned.
+        batch_size: sentences at once.
+        streams: batches at once.
+
+    Returns:
+        A dict that `json.dumps` takes: what `ParseScorer.scores` gives, "mended", how many trees had to be, and
+        "parsing_seconds".
+
+    Raises:
+        UserError: there is no tree.
+    """
+    trees = list(trees)
+    if not trees:
+        raise UserError("nothing to score: give at least one tree")
+    start = time.perf_counter()
+    parses = list(parse_sentences(function, [tree.words() for tree in trees], batch_size, streams))
+    seconds = time.perf_counter() - start
+    scorer = ParseScorer()
+    for tree, parse in zip(trees, parses, strict=True):
+        scorer.add(tree, parse.tree)
+    mended = sum(parse.mended for parse in parses)
+    return {**scorer.scores(), "mended": mended, "parsing_seconds": round(seconds, 2)}

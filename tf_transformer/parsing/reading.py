@@ -1,0 +1,153 @@
+"""Penn brackets: out of files, streamed, and out of strings.
+
+No library reads them here. NLTK's, which is the usual one, gives the same trees for both CRAFT files, but takes a
+second to import, refuses trees that are nested over 500 deep, which a model's output may be, and knows neither files
+that don't fit into memory nor the line of a mistake. What is left for a library to do is the loop below.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tf_transformer.data.lines import GZIP_ERRORS, LineFile, one_line
+from tf_transformer.errors import UserError
+from tf_transformer.parsing.tree import Leaf, Tree
+
+StrPath = str | os.PathLike
+
+# An opening bracket with the label that adjoins it, a closing bracket, or a word.
+_PART = re.compile(r"\(([^\s()]*)|(\))|([^\s()]+)")
+
+_ADVICE = "give Penn brackets, such as (S (NP (NNS Dogs)))"
+
+# Where a closing bracket is missing, a tree swallows those that follow: it is told before the memory is full.
+_MOST_PARTS = 100_000
+
+
+class TreeFiles:
+    """Trees from files of Penn brackets, such as a treebank's `.mrg` files.
+
+    A tree takes one line or several, and a line may hold several trees. Files are UTF-8, plain or gzip (known by
+    content or by a name ending in `.gz`). They are streamed, and can be iterated over any number of times.
+
+    Trees come as they are written: see `tf_transformer.parsing.clean`. Only a bracket with several words, such as
+    `(NN Xpd TTD)`, becomes as many leaves of its tag. Every Unicode blank parts words, as for `str.split`: a sentence
+    is written with blanks between its words.
+
+    Args:
+        paths: A file, or a list of files.
+
+    Raises:
+        UserError: At once, where a file is missing, a folder or unreadable. While iterating, where brackets are
+            damaged, a tree has no words, a file holds other text or none, is not UTF-8 or no whole gzip file; and
+            where a file has changed since it was first seen.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import mkdtemp
+        >>> path = Path(mkdtemp()) / "trees.mrg"
+        >>> _ = path.write_text("( (S (NP-SBJ (NNS Dogs))\\n     (VP (VBP bark))) )\\n")
+        >>> for tree in TreeFiles(path):
+        ...     print(tree)
+        ( (S (NP-SBJ (NNS Dogs)) (VP (VBP bark))))
+    """
+
+    def __init__(self, paths: StrPath | Sequence[StrPath]):
+        if isinstance(paths, StrPath):
+            paths = [paths]
+        if not paths:
+            raise UserError("no file of trees: give at least one")
+        self._files = [LineFile(Path(path).expanduser()) for path in paths]
+
+    def __iter__(self) -> Iterator[Tree]:
+        for file in self._files:
+            tree = None
+            for tree in _trees(_texts(file)):
+                yield tree
+            if tree is None:
+                raise UserError(f"no trees in {file.path}: {_ADVICE}")
+
+
+def read_tree(text: str) -> Tree:
+    """Reads one tree.
+
+    Args:
+        text: Penn brackets.
+
+    Raises:
+        UserError: The text is not exactly one tree, the brackets are damaged, or there are no words in them.
+
+    Example:
+        >>> read_tree("(NP (DT the) (NN dog))").words()
+        ['the', 'dog']
+    """
+    trees = list(_trees([("tree", text)]))
+    if len(trees) != 1:
+        raise UserError(f"{len(trees)} trees where one is wanted: {_ADVICE}")
+    return trees[0]
+
+
+def _texts(file: LineFile) -> Iterator[tuple[str, str]]:
+    """The lines of a file, each with the name of its place."""
+    try:
+        for line in file:
+            place = f"{line.path}, line {line.number}"
+            try:
+                yield place, line.content.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f"{place}: invalid UTF-8 (byte 0x{line.content[error.start]:02x}, the line's {error.start + 1}.): "
+                    "convert the file to UTF-8"
+                ) from error
+    except UserError as error:
+        if isinstance(error.__cause__, GZIP_ERRORS):  # its advice is for pairs, of which some can be left out
+            reason = one_line(error.__cause__)
+            raise UserError(f"{file.path} is no whole gzip file ({reason}): fetch or compress it again") from error
+        raise
+
+
+def _trees(texts: Iterable[tuple[str, str]]) -> Iterator[Tree]:
+    """Puts the brackets of successive lines together."""
+    path: list[tuple[str, list]] = []  # the brackets that are open: label and content of each
+    begun = ""
+    parts = 0
+    for place, text in texts:
+        for part in _PART.finditer(text):
+            opens, closes = part.lastindex == 1, part.lastindex == 2
+            if not path:
+                if not opens:
+                    what = "a closing bracket without its opening one" if closes else f"a text, {part[0][:40]!r}"
+                    raise UserError(f"{place}: {what}, where a tree would begin: {_ADVICE}")
+                begun, parts = place, 0
+            parts += 1
+            if parts > _MOST_PARTS:
+                raise UserError(f"{begun}: the tree is not closed within {_MOST_PARTS:,} brackets and words: {_ADVICE}")
+            if opens:
+                path.append((part[1], []))
+            elif closes:
+                content = _content(*path.pop(), begun)
+                if path:
+                    path[-1][1].extend(content)
+                else:
+                    yield content[0] if isinstance(content[0], Tree) else Tree("", content)
+            else:
+                path[-1][1].append(part[0])
+    if path:
+        raise UserError(f"{begun}: {len(path)} brackets of the tree are never closed: {_ADVICE}")
+
+
+def _content(label: str, inside: list[Tree | Leaf | str], place: str) -> list[Tree | Leaf]:
+    """What a bracket that is closed stands for: a constituent, or words of one tag."""
+    if not inside:
+        raise UserError(f"{place}: a bracket ({label}) without words in the tree: {_ADVICE}")
+    words = [each for each in inside if isinstance(each, str)]
+    if not words:
+        return [Tree(label, inside)]
+    if len(words) < len(inside):
+        raise UserError(
+            f"{place}: {words[0][:40]!r} in the tree stands beside brackets: give each word a tag, (NN dog)"
+        )
+    return [Leaf(label, word) for word in words]

@@ -1,0 +1,45 @@
+"""How tokens are shown to people: a word begins bare, and what goes on with it has a dot before it.
+
+Tokenizers tell the two apart in different ways. The tab Attention does the same (`tensorboard/static/tokens.js`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_BLANK = "\u2581"  # SentencePiece: a blank, as it stands before a word
+_GOES_ON = "##"  # WordPiece: no blank here
+_DOT = "·"
+_CONTROLS = {"<pad>", "<unk>", "<s>", "</s>"}
+
+
+def shown(*sides: Sequence[str]) -> list[list[str]]:
+    """One text for each token of a sentence and its translation.
+
+    Args:
+        sides: the tokens of each, by the same kind of tokenizer.
+
+    Returns:
+        The texts of each.
+
+    Example:
+        >>> shown(["▁A", "▁green", "house", ".", "</s>"], ["▁Ein", "▁Haus"])
+        [['A', 'green', '·house', '·.', '</s>'], ['Ein', 'Haus']]
+        >>> shown(["a", "green", "##house", "."])
+        [['a', 'green', '·house', '.']]
+    """
+    has_blanks = any(token.startswith(_BLANK) for tokens in sides for token in tokens)
+    return [[(_sentence_piece if has_blanks else _word_piece)(token) for token in tokens] for tokens in sides]
+
+
+def _word_piece(token: str) -> str:
+    return _DOT + token[len(_GOES_ON) :] if token.startswith(_GOES_ON) and token != _GOES_ON else token
+
+
+def _sentence_piece(token: str) -> str:
+    if token in _CONTROLS:
+        return token
+    if not token.startswith(_BLANK):
+        return _DOT + token
+    only_blanks = not token.strip(_BLANK)
+    return (token if only_blanks else token[1:]).replace(_BLANK, "␣")

@@ -1,0 +1,101 @@
+"""What the runs of a sweep scored, row by row, and how sure that is."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from statistics import mean, stdev
+from typing import NamedTuple
+
+# The figures of a run's scores.json that are compared, with their digits; those that it has not are left out.
+FIGURES = {"bleu": 2, "f1": 2, "perplexity": 3, "training_seconds": 0}
+
+# (row, seed) -> the run's scores
+Scores = Mapping[tuple[str, int], Mapping[str, float]]
+
+
+class Row(NamedTuple):
+    """One figure of one row of a sweep, over its seeds.
+
+    Attributes:
+        row: the row's name.
+        figure: "bleu", "f1", "perplexity" or "training_seconds".
+        values: the figure of each seed that has been trained, by seed.
+        mean: their mean.
+        deviation: their standard deviation (n - 1); None for a single one.
+        difference: the mean difference from the base row, over the seeds that both have; None of the base itself.
+        difference_deviation: the standard deviation of these differences; None for a single one.
+    """
+
+    row: str
+    figure: str
+    values: dict[int, float]
+    mean: float
+    deviation: float | None
+    difference: float | None
+    difference_deviation: float | None
+
+
+def compare(scores: Scores, rows: Sequence[str]) -> list[Row]:
+    """Compares the rows of a sweep; the first is the base.
+
+    A seed decides what a run is given at the start, so that runs of one seed are compared with each other: the
+    deviation of their differences is often less than that of the figures.
+
+    Args:
+        scores: of each run that has ended.
+        rows: the rows' names, in their order.
+
+    Returns:
+        For each figure each row that has a run.
+
+    Example:
+        >>> scores = {("base", 1): {"bleu": 30.0}, ("base", 2): {"bleu": 32.0}}
+        >>> scores |= {("wide", 1): {"bleu": 31.0}, ("wide", 2): {"bleu": 33.5}}
+        >>> base, wide = compare(scores, ["base", "wide"])
+        >>> wide.mean, wide.difference, round(wide.difference_deviation, 3)
+        (32.25, 1.25, 0.354)
+    """
+    found = []
+    for figure in FIGURES:
+        of_row = {
+            row: {seed: each[figure] for (name, seed), each in scores.items() if name == row and figure in each}
+            for row in rows
+        }
+        base = of_row[rows[0]]
+        for row, values in of_row.items():
+            if not values:
+                continue
+            differences = [values[seed] - base[seed] for seed in values if seed in base] if row != rows[0] else []
+            found.append(
+                Row(
+                    row,
+                    figure,
+                    values,
+                    mean(values.values()),
+                    _deviation(list(values.values())),
+                    mean(differences) if differences else None,
+                    _deviation(differences),
+                )
+            )
+    return found
+
+
+def _deviation(values: list[float]) -> float | None:
+    return stdev(values) if len(values) > 1 else None
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """The comparison as CSV, a line for each figure of each row."""
+    seeds = sorted({seed for row in rows for seed in row.values})
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["row", "figure", "mean", "deviation", "difference", "difference_deviation", *(f"seed{s}" for s in seeds)]
+    )
+    for row in rows:
+        figures = row.mean, row.deviation, row.difference, row.difference_deviation
+        values = [row.values.get(seed) for seed in seeds]
+        writer.writerow([row.row, row.figure, *("" if x is None else f"{x:.6g}" for x in (*figures, *values))])
+    return text.getvalue()

@@ -1,0 +1,91 @@
+"""The runs of a sweep, one after another, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tf_transformer.errors import UserError
+from tf_transformer.experiment.resuming import check_same
+from tf_transformer.launcher import COMMAND, signals_as_exceptions
+from tf_transformer.run_directory import RunDirectory
+from tf_transformer.sweep.settings import Run
+
+LAST_LINES = 3  # of a run that failed, to be shown
+
+
+def run_sweep(
+    runs: Sequence[Run], folder: str | Path, tell: Callable[[str], Any] = lambda line: None
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Trains what has not been trained, and reads the scores of all.
+
+    Each run is the command `train` in a process of its own: what one sets in its process, another does not find. What
+    it tells goes into `NAME.log` beside its folder. Broken off, by Ctrl-C or a kill, the same call goes on.
+
+    Args:
+        runs: as `load_sweep` gives them.
+        folder: where the runs' folders lie.
+        tell: is given a line at the beginning and the end of each run.
+
+    Returns:
+        What each run's own training scored, by row and seed.
+
+    Raises:
+        UserError: a run's folder holds a run of another recipe, or its training failed.
+
+    Example:
+        >>> import tempfile
+        >>> run_sweep([], tempfile.mkdtemp())
+        {}
+    """
+    folder = Path(folder)
+    ended = {run.name: _is_ended(run, folder) for run in runs}  # all are looked at before the first begins
+    folder.mkdir(parents=True, exist_ok=True)
+    scores = {}
+    for number, run in enumerate(runs, start=1):
+        if not ended[run.name]:
+            tell(f"{number} of {len(runs)}: {run.name} ...")
+            _train(run, folder)
+        scores[run.row, run.seed] = own_scores(RunDirectory(folder / run.name))
+        tell(f"{number} of {len(runs)}: {run.name}{' was there' if ended[run.name] else ''}")
+    return scores
+
+
+def own_scores(run: RunDirectory) -> dict[str, Any]:
+    """What a run's training scored at its end, whatever `evaluate` has scored since.
+
+    Raises:
+        UserError: the scores can't be read.
+    """
+    try:
+        latest = json.loads(run.scores.read_bytes())
+        return [*latest.get("earlier", []), latest][0]
+    except (OSError, ValueError, AttributeError) as error:
+        raise UserError(f"{run.scores}: no scores ({error}); move {run.path} away to have it trained anew") from None
+
+
+def _is_ended(run: Run, folder: Path) -> bool:
+    """Whether a run was trained to its end; raises a UserError where its folder holds another."""
+    directory = RunDirectory(folder / run.name)
+    check_same(run.load(), directory)
+    return directory.scores.is_file() and not directory.is_unfinished()
+
+
+def _train(run: Run, folder: Path) -> None:
+    words = ["train", str(run.recipe), "--run-dir", str(folder / run.name)]
+    words += [word for override in run.overrides for word in ("--set", override)]
+    log = folder / f"{run.name}.log"
+    with open(log, "a", encoding="utf-8") as told, signals_as_exceptions():
+        process = subprocess.Popen([*COMMAND, *words], stdin=subprocess.DEVNULL, stdout=told, stderr=told)
+        try:
+            status = process.wait()
+        except BaseException:
+            process.terminate()  # it saves its state
+            process.wait()
+            raise
+    if status:
+        last = " / ".join(log.read_text(encoding="utf-8").strip().splitlines()[-LAST_LINES:])
+        raise UserError(f"{run.name} ended with status {status} ({last}); mend that, and give the same command again")

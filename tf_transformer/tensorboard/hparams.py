@@ -1,0 +1,76 @@
+"""The settings of a training for TensorBoard's tab HParams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tf_transformer.recipe.settings import TRANSFORMER_ALONE
+from tf_transformer.tensorboard.summary_callback import SummaryCallback
+
+if TYPE_CHECKING:
+    from tf_transformer.recipe import Recipe
+    from tf_transformer.tensorboard.event_file import EventFile
+
+# The tab opens on five settings: those that differ between trainings, then by the order of their names. So these have
+# names that sort first; the others have their recipe's keys.
+FIRST = {
+    "data.batch_tokens": "batch_tokens",
+    "model.d_model": "d_model",
+    "model.dropout_rate": "dropout_rate",
+    "model.num_layers": "layers",
+}
+PEAK = "learning_rate"
+# What else decides how a model learns; where its text lies, and what is shown and kept of it, does not.
+SECTIONS = "model.", "seed", "tokenizer.", "training."
+KEEPING = (
+    "training.validate_every",
+    "training.keep_checkpoints",
+    "training.save_every_seconds",
+    "training.sample_translations",
+)
+
+
+class SettingsTable(SummaryCallback):
+    """Writes the recipe's settings when a training begins, into the file of the figures to be shown beside them.
+
+    With no description of the columns TensorBoard shows all figures of the file's folder, and puts settings that differ
+    between trainings first.
+
+    Args:
+        recipe: whose settings they are.
+        name: what the training is called in the tab.
+        log_dir: the folder of one of TensorBoard's runs; or its event file, where other callbacks write to it too.
+    """
+
+    def __init__(self, recipe: Recipe, name: str, log_dir: EventFile) -> None:
+        super().__init__(log_dir)
+        self.settings = settings(recipe)
+        self.name = name
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        from tensorboard.plugins.hparams import api
+
+        with self.writing():
+            api.hparams(self.settings, trial_id=self.name)
+
+
+def settings(recipe: Recipe) -> dict[str, bool | float | str]:
+    """The settings that decide how a model learns, by the names that they have in the tab; null has no value there."""
+    flat = {key: value for key, value in recipe.flat().items() if value is not None}
+    if recipe.model.kind == "recurrent":
+        flat = {key: value for key, value in flat.items() if key.removeprefix("model.") not in TRANSFORMER_ALONE}
+    first = {name: flat.pop(key) for key, name in FIRST.items()}
+    others = {key: _simple(value) for key, value in flat.items() if key.startswith(SECTIONS) and key not in KEEPING}
+    return {**first, PEAK: _peak(recipe), **others}
+
+
+def _peak(recipe: Recipe) -> float:
+    """The highest learning rate, which the paper's schedule has of its own."""
+    training = recipe.training
+    own = training.learning_rate_scale * (recipe.model.d_model * training.warmup_steps) ** -0.5
+    return own if training.schedule == "transformer" else training.learning_rate
+
+
+def _simple(value: Any) -> bool | float | str:
+    """A setting as the tab takes it: a number, a truth value or text."""
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value

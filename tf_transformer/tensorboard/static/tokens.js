@@ -1,0 +1,24 @@
+// How tokens are shown. Tokenizers tell in different ways where a word begins and where it goes on; here a word begins
+// bare, and what goes on with it has a dot before it. tf_transformer/pieces.py does the same for pictures.
+
+const BLANK = '\u2581'; // SentencePiece: a blank, as it stands before a word
+const GOES_ON = '##'; // WordPiece: no blank here
+export const DOT = '·';
+const CONTROLS = ['<pad>', '<unk>', '<s>', '</s>'];
+
+/** One text for each token of a sentence and its translation: gives the texts of each side. */
+export function shown(...sides) {
+  const hasBlanks = sides.flat().some((token) => token.startsWith(BLANK));
+  return sides.map((tokens) => tokens.map(hasBlanks ? sentencePiece : wordPiece));
+}
+
+function wordPiece(token) {
+  return token.startsWith(GOES_ON) && token !== GOES_ON ? DOT + token.slice(GOES_ON.length) : token;
+}
+
+function sentencePiece(token) {
+  if (CONTROLS.includes(token)) return token;
+  if (!token.startsWith(BLANK)) return DOT + token;
+  const word = token.slice(BLANK.length);
+  return ([...word].every((character) => character === BLANK) ? token : word).replaceAll(BLANK, '␣');
+}

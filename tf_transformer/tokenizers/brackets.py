@@ -1,0 +1,125 @@
+"""Linearised trees: a closed vocabulary of brackets, and one token that stands for a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import tensorflow as tf
+import tensorflow_text as text
+
+from tf_transformer.errors import UserError
+from tf_transformer.tokenizers.base import PAD_ID, UNKNOWN_ID, Tokenizer
+from tf_transformer.tokenizers.wordpiece import SPECIAL_PIECES
+
+WORD = "XX"
+WORD_ID = len(SPECIAL_PIECES)
+
+
+class BracketTokenizer(Tokenizer):
+    """Takes apart trees such as `(S (NP XX )NP (VP XX )VP )S`; a bracket of another label is `[UNK]`.
+
+    Args:
+        labels: the constituents' labels.
+
+    Raises:
+        UserError: a label is there twice, or is none: empty, or with a blank or a bracket in it.
+
+    Example:
+        >>> tokenizer = BracketTokenizer(["NP", "S"])
+        >>> tokenizer.vocabulary
+        ['[PAD]', '[UNK]', '[START]', '[END]', 'XX', '(NP', ')NP', '(S', ')S']
+        >>> ids = tokenizer.tokenize(["(S (NP XX )NP (VP XX )VP )S"])
+        >>> ids.to_list()
+        [[7, 5, 4, 6, 1, 4, 1, 8]]
+        >>> tokenizer.detokenize(ids).numpy()
+        array([b'(S (NP XX )NP [UNK] XX [UNK] )S'], dtype=object)
+    """
+
+    file_suffix = ".txt"
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        super().__init__()
+        self._labels = tuple(labels)
+        for label in self._labels:
+            if not label or label.split() != [label] or "(" in label or ")" in label:
+                raise UserError(f"{label!r} is no label of a constituent; give one without blanks and brackets")
+        if len(set(self._labels)) != len(self._labels):
+            raise UserError("a label is there twice; give each once")
+        self._vocabulary = tf.constant(self.vocabulary)
+        # Each token is a word of its own, and no word can be pieced together from others.
+        self._op = text.FastWordpieceTokenizer(
+            self.vocabulary,
+            max_bytes_per_word=1 << 30,
+            token_out_type=tf.int32,
+            unknown_token=SPECIAL_PIECES[UNKNOWN_ID],
+            no_pretokenization=True,
+        )
+
+    @classmethod
+    def of_trees(cls, linearized: Iterable[str]) -> BracketTokenizer:
+        """Makes the tokenizer of all labels in some linearised trees, in alphabetical order."""
+        tokens = {token for each in linearized for token in each.split()}
+        return cls(sorted(token[1:] for token in tokens if token.startswith("(")))
+
+    @property
+    def labels(self) -> list[str]:
+        """The constituents' labels."""
+        return list(self._labels)
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """The tokens, in the order of their ids."""
+        return [*SPECIAL_PIECES, WORD, *(bracket + label for label in self._labels for bracket in "()")]
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocabulary)
+
+    @property
+    def opens(self) -> list[int]:
+        """For each token the number of the label that it opens, from 1 up; 0 if it opens none."""
+        return self._label_numbers("(")
+
+    @property
+    def closes(self) -> list[int]:
+        """For each token the number of the label that it closes, from 1 up; 0 if it closes none."""
+        return self._label_numbers(")")
+
+    def _label_numbers(self, bracket: str) -> list[int]:
+        numbers = {bracket + label: number for number, label in enumerate(self.labels, start=1)}
+        return [numbers.get(token, 0) for token in self.vocabulary]
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
+        ids = self._op.tokenize(tf.strings.split(texts)).merge_dims(-2, -1)
+        # No text spells a special piece.
+        return ids.with_flat_values(tf.where(ids.flat_values < WORD_ID, UNKNOWN_ID, ids.flat_values))
+
+    def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        return tf.strings.reduce_join(tf.gather(self._vocabulary, ids), axis=-1, separator=" ")
+
+    def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        words = tf.strings.split(texts)
+        return words, tf.cast(tf.ragged.range(words.row_lengths()).to_tensor(), tf.int32)
+
+    def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.where(ids == PAD_ID, "", tf.gather(self._vocabulary, ids))
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        vocabulary = self.vocabulary
+        return [vocabulary[i] for i in ids]
+
+    def normalize(self, text: str) -> str:
+        known = set(self.vocabulary[WORD_ID:])
+        return " ".join(token if token in known else SPECIAL_PIECES[UNKNOWN_ID] for token in text.split())
+
+    def to_bytes(self) -> bytes:
+        return "".join(f"{label}\n" for label in self.labels).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> BracketTokenizer:
+        try:
+            lines = data.decode()
+        except UnicodeDecodeError as error:
+            raise UserError("these labels are not UTF-8; write one a line, in UTF-8") from error
+        return cls(lines.removesuffix("\n").split("\n"))
