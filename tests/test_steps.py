@@ -115,7 +115,7 @@ def test_the_projecting_step_is_the_step_over_logits(share, over_logits):
     assert max(np.abs(a - b).max() for a, b in zip(ours[1], untrained_weights(share), strict=True)) > 0.01
 
 
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_the_step_that_xla_compiles_is_the_step_over_logits(parts, over_logits):
     assert_same(train("target", parts=parts, xla=True), over_logits["target"])
 
@@ -181,6 +181,19 @@ def test_fit_and_evaluate_take_these_steps(over_logits):
         figures = [{name: values[epoch] for name, values in history.items()} for epoch in range(2)] + [told]
         outcomes.append(([{k: v for k, v in each.items() if k != "plain"} for each in figures], model.get_weights()))
     assert_same(*outcomes)
+
+
+def test_a_first_fit_is_traced_once():
+    """What makes variables while it is traced is traced again."""
+    traced = []
+
+    class Counting(Transformer):
+        def train_step(self, data):
+            traced.append(data)
+            return super().train_step(data)
+
+    compiled(make=Counting, optimizer=adam, graph=True).fit(*batch(), batch_size=ROWS, verbose=0)
+    assert len(traced) == 1
 
 
 def test_r_drop_without_dropout_is_the_usual_step(over_logits):
@@ -353,7 +366,7 @@ def test_what_a_layer_adds_counts_on_several_devices_as_on_one():
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("parts", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_loss_weights_count(parts):
     usual = train(steps=1)[0][0]["loss"]
     for loss_weights in (0.25, [0.25]):

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.replicas import is_one_device, number_of_replicas, without_sums
+from tf_transformer.replicas import is_one_device, number_of_replicas, scope_of, without_sums
 
 # The model at work on a step whose loss projects. Each of MirroredStrategy's threads, one a device, has its own.
 _AT_WORK: ContextVar[ProjectingSteps | None] = ContextVar("at_work", default=None)
@@ -67,6 +67,15 @@ class ProjectingSteps:
         self.compile(**config)
         if self.built:
             self.optimizer.build(self.trainable_variables)
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Makes the step of `fit`, as in Keras, once all variables are there: one that makes some is traced twice."""
+        with scope_of(self):
+            if not self.built:
+                self.build(((None, None), (None, None)))
+            if not self.optimizer.built:
+                self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
 
     def train_step(self, *arguments: Any) -> Any:
         """One update: `train_step(data)`, or `train_step(state, data)` on JAX, as in Keras."""
