@@ -56,28 +56,20 @@ def pytest_collection_finish(session) -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _clean_up() -> Iterator[None]:
-    """Frees what a file's tests leave."""
-    yield
-    _free_graphs()
+def pytest_runtest_logfinish() -> None:
+    """Frees what the tests so far have left, once it is a quarter of a GiB: to look for it takes a second.
 
-
-@pytest.fixture
-def cleaned_up() -> Iterator[None]:
-    """For files whose tests would together leave gigabytes: frees what they leave once it is half of one.
-
-    To look for it takes seconds in a process that holds much, so that it is not done after every test.
+    Not done in a fixture: while one ends, pytest still holds what the test was given.
     """
-    before = _resident_bytes()
-    yield
-    grown.append(_resident_bytes() - before)
-    if sum(grown) > 2**29:
-        grown.clear()
-        _free_graphs()
+    global resident
+    if sys.platform == "linux":
+        if _resident_bytes() > resident + 2**28:
+            _free_graphs()
+            resident = _resident_bytes()
+        resident = min(resident, _resident_bytes())
 
 
-grown: list[int] = []  # by the tests since then, in bytes
+resident = 2**30  # bytes, after it was last looked for; TensorFlow alone takes most of a GiB
 
 
 def _resident_bytes() -> int:

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from tests.cli.command import contents
+from tests.experiment.small_recipe import on
 from tests.experiment.test_averaging import checkpoint
 from tests.tiny_run import PAIRS
-from tests.training.test_step_faults import on
 from tf_transformer import experiment
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import fitting

@@ -43,7 +43,6 @@ def test_every_public_class_and_function_has_an_example(package):
     assert not [name for name, what in documented.items() if ">>>" not in what.__doc__]
 
 
-@pytest.mark.usefixtures("cleaned_up")
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_of_docstrings(name, monkeypatch):
     monkeypatch.chdir(ROOT)  # some read train/recipes

@@ -126,7 +126,6 @@ def example_before_its_fit():
     return namespace
 
 
-@pytest.mark.usefixtures("cleaned_up")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "python")])
 def test_programs_run_in_their_order(page, folder, models, tiny_run_directory, tmp_path_factory):
     blocks = blocks_of(page, "python")

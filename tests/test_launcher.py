@@ -86,6 +86,7 @@ def killed(folder):
         workers.end(processes)
 
 
+@pytest.mark.slow
 def test_two_workers_leave_one_run(whole):
     run, (out, told) = whole
     names = {path.name for path in run.path.iterdir()}

@@ -18,6 +18,11 @@ def run(tmp_path_factory):
     return tiny_parser(tmp_path_factory.getbasetemp()).path
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _at_once(run, tiny_run_directory, tiny_saved_model, eager):
+    """What is trained here is traced, what is tested here is not."""
+
+
 @pytest.fixture
 def sentences(tmp_path):
     path = tmp_path / "sentences.txt"

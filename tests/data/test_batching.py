@@ -399,6 +399,7 @@ def test_padding_share_by_hand():
     assert padding_share(batches.take(0)) == 0
 
 
+@pytest.mark.slow
 def test_multi30k_is_hardly_padded_and_whole(shared_data):
     source = TextFiles(shared_data / "multi30k" / "train.en", shared_data / "multi30k" / "train.de")
     tokenizers = train_tokenizers(source, kind="bpe", vocab_size=6000, joint=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.experiment.test_experiment import recipe
+from tests.experiment.small_recipe import recipe
 from tf_transformer import Transformer, UserError, experiment, load_model
 from tf_transformer.experiment import fitting, runner
 from tf_transformer.experiment.averaging import average_checkpoints

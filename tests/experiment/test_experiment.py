@@ -3,8 +3,6 @@
 import io
 import json
 import math
-import signal
-from contextlib import contextmanager
 
 import keras
 import numpy as np
@@ -19,6 +17,8 @@ from tensorboard.plugins.projector import ProjectorConfig
 
 from tests import reference
 from tests.eager import eagerly
+from tests.experiment.small_recipe import STEPS, ctrl_c_after, on, recipe
+from tests.tiny_run import PAIRS
 from tf_transformer import (
     DemoSource,
     TransformerSchedule,
@@ -29,18 +29,14 @@ from tf_transformer import (
     make_batches,
     train_tokenizers,
 )
-from tf_transformer.experiment import fitting
 from tf_transformer.experiment.corpus import tell_batches
-from tf_transformer.recipe import Recipe
 from tf_transformer.run_directory import RunDirectory
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.hparams import settings
 from tf_transformer.terminal import show_scores
-from tf_transformer.training import EpochEnds, make_optimizer
-from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.training import make_optimizer
 from tf_transformer.translation import load_translate, translate_texts
 
-STEPS = 6
 EVERYTHING = {
     "tensorboard": {
         "attention": 2,
@@ -52,28 +48,6 @@ EVERYTHING = {
     },
     "clip_norm": 100.0,  # without one, two devices don't know how long the gradient is
 }
-
-
-def recipe(seed=1, data=None, tensorboard=None, **training) -> Recipe:
-    """A tiny recipe on the demo's smaller splits, whose last validation comes before its time, at the last step."""
-    return Recipe.model_validate(
-        {
-            "name": "tiny",
-            "seed": seed,
-            "data": {"kind": "demo", "train": "validation", "max_length": 64, "batch_tokens": 512, **(data or {})},
-            "tokenizer": {"vocab_size": 500},
-            "model": {"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32, "max_length": 64},
-            "training": {
-                "steps": STEPS,
-                "validate_every": 4,
-                "warmup_steps": 5,
-                "sample_translations": 2,
-                **training,
-            },
-            "tensorboard": {"attention": 0, **(tensorboard or {})},
-            "evaluation": {"extra_length": 0, "batch_size": 300, "beam_size": 1},
-        }
-    )
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +123,8 @@ def test_two_devices_train_with_dropout(run, console):
 
 def test_early_stopping_ends_a_training_that_does_not_improve(eager, tmp_path):
     """With a rate of nothing each validation is like the first, the best one."""
-    training = {"learning_rate_scale": 1e-30, "distribution": "single", "sample_translations": 0}
-    # A few batches, since each step is followed by a validation.
-    large = {"batch_tokens": 8192}
-    still = recipe(data=large, validate_every=1, early_stopping=2, keep_checkpoints=9, **training)
+    options = {"validate_every": 1, "early_stopping": 2, "keep_checkpoints": 9, "learning_rate_scale": 1e-30}
+    still = on(tmp_path, PAIRS, 512, **options)
     stopped = experiment.train(still, tmp_path / "run")
     assert [path.stem for path in stopped.step_checkpoints()] == [f"step-{step:08d}" for step in (1, 2, 3)]
     assert stopped.scores.is_file() and not stopped.training_state.exists()
@@ -395,26 +367,6 @@ def test_where_no_pair_is_left_one_line_says_so(tmp_path):
 # -- interruption, and the seed ----
 
 
-@contextmanager
-def ctrl_c_after(step):
-    """Within it, Ctrl-C ends a training after a step.
-
-    A shell turns it off for what it starts in the background, and so perhaps for these tests.
-    """
-
-    class ControlC(EpochEnds):
-        def on_train_batch_end(self, batch, logs=None):
-            super().on_train_batch_end(batch, logs)
-            if steps_taken(self.model) == step:
-                signal.raise_signal(signal.SIGINT)
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(fitting, "EpochEnds", ControlC)
-        yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory):
     """Trainings with the seeds 1, 1 and 2, on one device, that Ctrl-C ends after the third step."""
@@ -422,7 +374,7 @@ def interrupted(tmp_path_factory):
     def train(seed):
         path = tmp_path_factory.mktemp("interrupted") / "run"
         with ctrl_c_after(3), eagerly():
-            experiment.train(recipe(seed, distribution="single"), path)
+            experiment.train(on(path.parent, PAIRS, 64, seed=seed), path)
         return RunDirectory.open(path)
 
     return [train(seed) for seed in (1, 1, 2)]

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from tests.cli.command import COMMAND, contents
-from tests.experiment.test_experiment import ctrl_c_after, figures
+from tests.experiment.small_recipe import ctrl_c_after
+from tests.experiment.test_experiment import figures
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer import experiment, load_recipe
 from tf_transformer.errors import UserError

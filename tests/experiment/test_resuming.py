@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.cli.command import contents
-from tests.experiment.test_experiment import ctrl_c_after, figures
+from tests.experiment.small_recipe import ctrl_c_after, on
+from tests.experiment.test_experiment import figures
 from tests.experiment.test_resume import flip_a_bit
 from tests.tiny_run import PAIRS
-from tests.training.test_step_faults import on
 from tf_transformer import experiment
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
@@ -138,9 +138,10 @@ def test_the_same_command_goes_on_with_a_run_that_began_from_another(stopped, tm
     assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ending",
-    [pytest.param({"steps": 4}, marks=pytest.mark.slow), {"steps": 8, "early_stopping": 1}],
+    [{"steps": 4}, {"steps": 8, "early_stopping": 1}],
     ids=["steps", "stopping"],
 )
 def test_what_ended_another_run_does_not_end_the_one_that_begins_from_it(eager, tmp_path, ending):

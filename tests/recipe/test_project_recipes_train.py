@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from tests.recipe.recipes import FOLDER, RECIPES, recipe_id
 from tests.tiny_run import PAIRS, write_pairs
-from tf_transformer import Transformer, experiment, load_model, make_batches, train_tokenizers
+from tf_transformer import experiment, load_model, make_batches, train_tokenizers
+from tf_transformer.model_kinds import MODEL_KINDS
 from tf_transformer.recipe import Recipe, load_recipe
 
 pytestmark = pytest.mark.usefixtures("eager")
@@ -73,7 +74,7 @@ def test_two_steps_move_every_weight(batches, path):
     assert 8 % recipe.training.gradient_accumulation == 0
     keras.utils.set_random_seed(recipe.seed)
     size = recipe.tokenizer.vocab_size
-    model = Transformer(**recipe.model.arguments(size, size))
+    model = MODEL_KINDS[recipe.model.kind](**recipe.model.arguments(size, size))
     model.build(((None, None), (None, None)))
     experiment.compile_model(model, recipe)
     before = [variable.numpy() for variable in model.trainable_variables]

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.experiment.test_experiment import ctrl_c_after
+from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.tiny_run import PAIRS
-from tests.training.test_step_faults import on
 from tf_transformer import experiment
 from tf_transformer.experiment import compiling
 from tf_transformer.run_directory import RunDirectory

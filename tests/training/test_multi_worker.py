@@ -162,7 +162,7 @@ def test_other_errors_of_tensorflow_stay_what_they_are(monkeypatch):
 
 
 def test_several_updates_an_execution_are_refused_on_several_devices(tmp_path):
-    from tests.experiment.test_experiment import recipe
+    from tests.experiment.small_recipe import recipe
 
     with pytest.raises(UserError, match=r"steps_per_execution is 2; on several devices, 2 here, it must be 1"):
         experiment.train(recipe(steps_per_execution=2), tmp_path / "run")

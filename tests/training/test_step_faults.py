@@ -7,30 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.experiment.test_experiment import recipe
-from tests.tiny_run import PAIRS, write_pairs
+from tests.experiment.small_recipe import on
+from tests.tiny_run import PAIRS
 from tf_transformer import SmoothedCrossEntropy, experiment, make_batches
 from tf_transformer.errors import UserError
 from tf_transformer.run_directory import RunDirectory, load_model
 from tf_transformer.training import Checkpoints
 from tf_transformer.training.state import TrainingState
-
-QUICK = {"warmup_steps": 1, "distribution": "single", "save_every_seconds": 0, "sample_translations": 0}
-
-
-def on(folder, pairs, batch_tokens, max_length=64, **training):
-    """A recipe that trains on the pairs."""
-    write_pairs(folder, pairs)
-    both = ["pairs.en", "pairs.de"]
-    files = {"kind": "files", "root": str(folder), "train": both, "validation": both}
-    made = recipe(data=files, **{**QUICK, **training})
-    changes = {
-        "data": {"max_length": max_length, "batch_tokens": batch_tokens},
-        "model": {"max_length": max_length},
-        "tokenizer": {"vocab_size": 440},
-    }
-    sections = {name: getattr(made, name).model_copy(update=values) for name, values in changes.items()}
-    return made.model_copy(update=sections)
 
 
 def test_a_loss_that_is_no_number_ends_the_training(eager, tmp_path):

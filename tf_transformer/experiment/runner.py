@@ -83,8 +83,8 @@ def train(
         >>> from tf_transformer.experiment import train
         >>> small = ["model.num_layers=1", "model.d_model=8", "model.dff=16", "evaluation.beam_size=1"]
         >>> data = ["data.train=test", "data.validation=test", "data.test=null"]
-        >>> short = ["training.steps=1", "training.validate_every=1", "training.sample_translations=0"]
-        >>> silent = ["tensorboard.attention=0", "tensorboard.bleu=0"]
+        >>> short = ["training.steps=1", "training.validate_every=1", "training.distribution=single"]
+        >>> silent = ["training.sample_translations=0", "tensorboard.attention=0", "tensorboard.bleu=0"]
         >>> recipe = tt.load_recipe("train/recipes/demo.yaml", small + data + short + silent)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     run = train(recipe, f"{folder}/runs/small")
