@@ -74,6 +74,7 @@ ONLY_READ = {
     "docs/reliability.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
     "docs/parsing.md": "a minute or two of training; tests/cli/test_parse.py does it with fewer trees",
     "docs/model.md": "hours of training; tests/test_recurrent_run.py trains a tiny one",
+    "docs/layers.md": "twenty minutes; tests/benchmarks/test_layers.py does a few sizes",
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
     "docs/sweeps.md": "half an hour; tests/sweep/ does it with two trainings of two steps",
     "docs/tensorboard.md": "a server, which tests/tensorboard/ starts",
