@@ -110,10 +110,11 @@ def no_weights():
 
 def check_built(path, vocab_size, parameters):
     """Builds a recipe's model at full size; gives the shapes of its weights by path."""
-    from tf_transformer.model import Transformer
+    from tf_transformer.model_kinds import MODEL_KINDS
 
+    settings = load_recipe(path).model
     with no_weights():
-        model = Transformer(**load_recipe(path).model.arguments(vocab_size, vocab_size))
+        model = MODEL_KINDS[settings.kind](**settings.arguments(vocab_size, vocab_size))
         model.build(((None, None), (None, None)))
     assert model.count_params() == parameters
     return {weight.path.partition("/")[2]: tuple(weight.shape) for weight in model.weights}
@@ -151,12 +152,28 @@ def test_the_papers_recipe_builds_at_full_size(row):
             assert inner == [(d_model, dff), (dff, d_model)]
 
 
+def _lstm(read, units):
+    """Parameters of an LSTM: four gates, each with weights for what it reads and for its last output, and a bias."""
+    return 4 * units * (read + units + 1)
+
+
 OTHER_RECIPES = [
     # The paper's models with 5,000 rows fewer.
     ("wmt14_en_fr_base", 32_000, EXACT_COUNTS["base"] - 5000 * 512),
     ("wmt14_en_fr_big", 32_000, EXACT_COUNTS["big"] - 5000 * 1024),
     ("multi30k_en_de", 6000, 5_489_664),
     ("multi30k_en_de_tok", 10_000, 5_489_664 + 4000 * 256 + 2 * 2 * 256),  # pre-norm ends each stack with a norm
+    # Half as wide in both directions; bottom ones; above them one that reads twice the width; attention; what ends it.
+    (
+        "multi30k_en_de_recurrent",
+        10_000,
+        10_000 * 256
+        + 2 * _lstm(256, 128)
+        + 3 * _lstm(256, 256)
+        + 2 * _lstm(512, 256)
+        + 4 * (256 + 1) * 256
+        + (512 + 1) * 256,
+    ),
     ("tatoeba_en_de", 8000, 6_001_664),
     ("tatoeba_en_de_small", 8000, 2_349_056),
     ("demo", 1000, 1_053_696),

@@ -21,6 +21,7 @@ from tf_transformer import (
     FeedForward,
     MultiHeadAttention,
     PositionEncoding,
+    RecurrentModel,
     Residual,
     TokenEmbedding,
     Transformer,
@@ -131,12 +132,23 @@ CASES = [
         {"encoder": [(2, 2, 5, 5)], "decoder": [(2, 2, 4, 4)], "cross": [(2, 2, 4, 5)]},
         one_argument=True,
     ),
+    Case(
+        RecurrentModel,
+        {
+            **{"num_layers": 2, "d_model": 8, "dropout_rate": 0.2, "max_length": 9},
+            **{"input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all"},
+        },
+        [tokens(5), tokens(4)],
+        (2, 4, 20),
+        {"cross": [(2, 1, 4, 5)]},
+        one_argument=True,
+    ),
 ]
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name or case.cls.__name__)
 
 
 def test_every_public_layer_has_a_case():
-    public = {getattr(tf_transformer, name) for name in tf_transformer.layers.__all__} | {Transformer}
+    public = {getattr(tf_transformer, name) for name in tf_transformer.layers.__all__} | {Transformer, RecurrentModel}
     assert {thing for thing in public if inspect.isclass(thing)} == {case.cls for case in CASES}
 
 

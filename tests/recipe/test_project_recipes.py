@@ -76,6 +76,16 @@ CHANGES = {
             "evaluation.alpha": 1.0,
         },
     ),
+    "multi30k_en_de_recurrent": (
+        "multi30k_en_de_tok",
+        {
+            "model.kind": "recurrent",
+            "training.steps": 6000,
+            "training.warmup_steps": 500,
+            "training.r_drop": 0.0,
+            "training.validate_every": 250,
+        },
+    ),
     "parsing_demo": (
         "demo",
         {
