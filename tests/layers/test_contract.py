@@ -304,14 +304,15 @@ WRONG = [
         for value in (-0.1, 1.0, 1.5)
     ],
     *[(case.cls, case.arguments, "position", "rotary") for case in CASES if "position" in case.arguments],
-    (Transformer, CASES[-1].arguments, "share_embeddings", "some"),
+    *[(case.cls, case.arguments, "share_embeddings", "some") for case in CASES if "share_embeddings" in case.arguments],
 ]
 
 
 def test_wrong_arguments_are_refused_by_name_and_value():
     for cls, arguments, name, value in WRONG:
         # What is wrong is told whether or not the two vocabularies are one.
-        sharing = {"share_embeddings": "none"} if name.endswith("vocab_size") and cls is Transformer else {}
+        shares = name.endswith("vocab_size") and "share_embeddings" in arguments
+        sharing = {"share_embeddings": "none"} if shares else {}
         with pytest.raises(ValueError) as caught:
             cls(**{**arguments, **sharing, name: value})
         message = str(caught.value)

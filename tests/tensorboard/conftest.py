@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from playwright.sync_api import Error as PlaywrightError
 
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS, one_at_a_time
@@ -183,8 +184,15 @@ def new_page(chromium):
 def cell_of(frame, row, column, rows, columns):
     """Where a cell's middle is in the window."""
     image = frame.locator(".cells image")
-    image.scroll_into_view_if_needed()  # which waits until the page has drawn it
-    box = image.bounding_box()
+    box = None
+    while box is None:
+        try:
+            image.scroll_into_view_if_needed()  # which waits until the page has drawn it
+            box = image.bounding_box()
+        except PlaywrightError as error:
+            if "not attached" not in error.message:
+                raise
+            # It was drawn anew meanwhile: look for the new one.
     return box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows
 
 
