@@ -127,8 +127,13 @@ def embed(part, matrix, ids, position):
     return x + table[: x.shape[1]]
 
 
-def transformer(weights, source_ids, target_ids, num_layers, num_heads, norm_first, position, share_embeddings):
-    """Figure 1. Returns logits and {"encoder", "decoder", "cross"}: lists over layers of attention weights."""
+def transformer(
+    weights, source_ids, target_ids, num_layers, num_heads, norm_first, position, share_embeddings, added=0.0
+):
+    """Figure 1, with something `added` to the target's embeddings.
+
+    Returns logits and {"encoder", "decoder", "cross"}: lists over layers of attention weights.
+    """
     model = Part(weights)
     encoder, decoder = model("encoder"), model("decoder")
     source_matrix = encoder["embedding/embeddings"]
@@ -143,7 +148,7 @@ def transformer(weights, source_ids, target_ids, num_layers, num_heads, norm_fir
         scores["encoder"].append(weight)
     context = norm(encoder("norm"), x) if norm_first else x
 
-    x = embed(decoder, target_matrix, target_ids, position)
+    x = embed(decoder, target_matrix, target_ids, position) + added
     for i in range(num_layers):
         x, self_weight, cross_weight = decoder_layer(
             decoder(f"layer_{i}"), x, context, num_heads, not_padding, norm_first

@@ -26,6 +26,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "layers.encoder": ["Encoder", "EncoderLayer"],
         "layers.feed_forward": ["FeedForward"],
         "layers.masks": ["look_ahead_mask", "padding_mask"],
+        "layers.next_word": ["NextWord"],
         "layers.residual": ["Residual"],
         "model": ["Transformer"],
         "plots": ["plot_attention"],

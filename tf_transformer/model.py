@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -11,6 +12,7 @@ from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.masks import padding_mask
+from tf_transformer.layers.next_word import NextWord
 from tf_transformer.presets import preset_arguments
 from tf_transformer.sequence_model import SequenceModel
 
@@ -38,6 +40,9 @@ class Transformer(SequenceModel):
             "target" (target embedding and projection), or "none".
         window: in the encoder, how many positions to each side of its own a position attends to; all unless given. For
             long sources: time then grows with their length and not with its square.
+        next_word: for targets with one token for every source word: the source tokens with which a word begins, and
+            the target tokens that stand for one, a pair of sequences. At each position the encoder's output at the next
+            word is added to the target's embedding; see `NextWord`. The paper's model is not told.
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
@@ -74,6 +79,7 @@ class Transformer(SequenceModel):
         max_length: int = 1024,
         share_embeddings: str = "none",
         window: int | None = None,
+        next_word: Sequence[Sequence[int]] | None = None,
         **kwargs: Any,
     ) -> None:
         # TensorFlow keeps something for each name that a variable ever had, so Keras's numbering would add up.
@@ -117,6 +123,10 @@ class Transformer(SequenceModel):
         self.norm_first = norm_first
         self.position = position
         self.window = encoder.window
+        self.next_word = self.next_word_layer = None
+        if next_word is not None:
+            layer = NextWord(self.input_vocab_size, self.target_vocab_size, *next_word, name="next_word", dtype=dtype)
+            self.next_word, self.next_word_layer = [layer.opening, layer.writing], layer
         self.make_projection()
 
     @classmethod
@@ -164,6 +174,7 @@ class Transformer(SequenceModel):
             target_ids,
             context,
             context_mask=padding_mask(source_ids),
+            added=self.next_word_layer(source_ids, target_ids, context) if self.next_word else None,
             return_attention_scores=True,
             training=training,
         )
@@ -194,4 +205,5 @@ class Transformer(SequenceModel):
             "norm_first": self.norm_first,
             "position": self.position,
             "window": self.window,
+            "next_word": self.next_word,
         }

@@ -163,6 +163,7 @@ def count_parameters(
     max_length: int = 1024,
     share_embeddings: str = "none",
     window: int | None = None,
+    next_word: Any = None,
 ) -> int:
     """Counts the trainable numbers of a `Transformer` without making it.
 
@@ -183,6 +184,7 @@ def count_parameters(
         max_length: positions in a learned table.
         share_embeddings: "all" (one matrix), "target" (target and projection share) or "none" (three).
         window: has no parameters.
+        next_word: has none.
 
     Returns:
         The number of parameters.

@@ -141,7 +141,7 @@ class SequenceModel(ProjectingSteps, keras.Model):
         """
         states, scores = self.states(*inputs, training=training)
         if self.loss_projects:
-            return states if self.guide is None else (states, scores["cross"])
+            return states
         logits = self.project(states)
         return (logits, scores) if return_attention_scores else logits
 

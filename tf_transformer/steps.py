@@ -29,13 +29,10 @@ class ProjectingSteps:
         parallel_parts: how many parts each of these is worked on in, side by side. With operations that take one
             thread each (`tf.config.threading`) a core works on its part without waiting for the others after each
             operation. The update is that of the whole batch here too. On the TensorFlow backend only. Saved likewise.
-        guide: None; or what maps the inputs and the weights of encoder-decoder attention to a further loss in training,
-            summed over the batch, such as a `WordGuide`. Not saved.
     """
 
     gradient_accumulation = 1
     parallel_parts = 1
-    guide = None
     _loss_weights = (1.0,)
 
     @property
@@ -120,7 +117,7 @@ class ProjectingSteps:
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         # Read before anything waits for the other devices, whose own then take their place.
         added = [ops.sum(ops.cast(loss, "float32")) for loss in self.losses]
-        loss = self._loss_of_outputs(x, y_pred, y, training) / self._only_loss.batch_tokens(y)
+        loss = self._summed_loss(y_pred, y, training) / self._only_loss.batch_tokens(y)
         return loss + sum(added) / number_of_replicas()
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
@@ -181,14 +178,6 @@ class ProjectingSteps:
             metric.add_sums(sums)
         return sums.loss * self._loss_weights[0]
 
-    def _loss_of_outputs(self, inputs: Any, outputs: Any, labels: Any, training: bool) -> Any:
-        """The summed loss of what `call` gives; in training with the guide's, where there is one."""
-        if self.guide is None:
-            return self._summed_loss(outputs, labels, training)
-        states, cross = outputs
-        loss = self._summed_loss(states, labels, training)
-        return loss + self.guide(inputs, cross) / (2 if self._r_drop() else 1) if training else loss
-
     def _parts(self) -> int:
         return self.gradient_accumulation * self.parallel_parts
 
@@ -222,7 +211,7 @@ class ProjectingSteps:
                         "gradient_accumulation and parallel_parts can't do regularizers and add_loss, whose sum over "
                         "the parts is not the batch's; leave them out, or set both to 1"
                     )
-                loss = self._loss_of_outputs(passes, outputs, y, training=True) / tokens
+                loss = self._summed_loss(outputs, y, training=True) / tokens
                 scaled = self.optimizer.scale_loss(loss)
             return loss, tape.gradient(scaled, weights)
 

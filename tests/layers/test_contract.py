@@ -20,6 +20,7 @@ from tf_transformer import (
     EncoderLayer,
     FeedForward,
     MultiHeadAttention,
+    NextWord,
     PositionEncoding,
     RecurrentModel,
     Residual,
@@ -85,6 +86,7 @@ class Case:
 HEADS = {"num_heads": 2, "key_dim": 3, "value_dim": 5}
 RATES = {"dropout_rate": 0.2, "attention_dropout_rate": 0.3, "activation_dropout_rate": 0.4}
 LAYER = {"d_model": 8, **HEADS, "dff": 16, **RATES, "norm_first": True}
+TOLD = {"next_word": [[3, 5, 6, 7, 8], [4, 9, 10]]}
 STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9}
 
 CASES = [
@@ -125,8 +127,14 @@ CASES = [
         {"self": [(2, 2, 4, 4)], "cross": [(2, 2, 4, 5)]},
     ),
     Case(
+        NextWord,
+        {"input_vocab_size": 20, "target_vocab_size": 20, "opening": [3, 5, 6, 7, 8], "writing": [4, 9, 10]},
+        [tokens(5), tokens(4), vectors(5)],
+        (2, 4, 8),
+    ),
+    Case(
         Transformer,
-        {**STACK, "input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all", "window": 2},
+        {**STACK, "input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all", "window": 2, **TOLD},
         [tokens(5), tokens(4)],
         (2, 4, 20),
         {"encoder": [(2, 2, 5, 5)], "decoder": [(2, 2, 4, 4)], "cross": [(2, 2, 4, 5)]},

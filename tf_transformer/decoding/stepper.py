@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from tf_transformer.decoding.rounds import unknown_zero
+from tf_transformer.decoding.rounds import pick_entries, unknown_zero
 from tf_transformer.decoding.weights import (
     apply_dense,
     attend,
@@ -65,6 +65,7 @@ class Stepper:
         self.positions = ops.convert_to_tensor(decoder.position_encoding.table, dtype)
         self.layers = [_LayerWeights(layer) for layer in decoder.layers]
         self.norm = _norm(decoder.norm) if model.norm_first else None
+        self.next_word = model.next_word_layer
 
     def start_cache(self, source_ids: Any, beams: Any = 1) -> Cache:
         """Encodes the source.
@@ -78,10 +79,16 @@ class Stepper:
             each step makes longer; the "settled_keys" and "settled_values", which `settle` moves them to, since what is
             made longer is copied; "context_keys" and "context_values" of encoder-decoder attention, (batch, heads,
             source_len, width), which are final; and "context_mask", what is added to logits, float (batch, 1, 1,
-            source_len).
+            source_len). Of a model with `next_word` also "context", float (batch, source_len, d_model), "words", int32
+            (batch, source_len), and "written", int32 (batch, 0 entries), which each step makes longer.
         """
         context = self.model.encoder(source_ids, training=False)
+        told = {}
+        if self.next_word is not None:
+            words = self.next_word.words(source_ids)
+            told = {"context": context, "words": words, "written": words[:, : unknown_zero()]}
         return {
+            **told,
             "layers": [layer.start_cache(context, beams, unknown_zero()) for layer in self.layers],
             "context_mask": forbidden(source_ids),
         }
@@ -103,6 +110,12 @@ class Stepper:
         # A forbidden entry's weight is exactly 0: any logit vanishes beside this in float32.
         mask = ops.where(ops.expand_dims(history, axis=1), 0.0, FORBIDDEN)
         x = ops.take(self.embeddings, ids, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
+        if self.next_word is not None:
+            written = ops.reshape(self.next_word.written(ids), (-1, beams))
+            cache = {**cache, "written": ops.concatenate([cache["written"], written], axis=1)}
+            coming = ops.sum(ops.cast(history, "int32") * ops.expand_dims(cache["written"], axis=1), axis=2)
+            added = self.next_word.read(cache["words"], coming, cache["context"])
+            x = x + ops.reshape(added, ops.shape(x))
         layers = []
         for layer, part in zip(self.layers, cache["layers"], strict=True):
             x, part = layer.step(x, part, mask, cache["context_mask"], beams)
@@ -120,7 +133,10 @@ class Stepper:
             entries: int32 (kept, n), the entries of each.
         """
         layers = [layer.settle(part, rows, entries) for layer, part in zip(self.layers, cache["layers"], strict=True)]
-        return {"layers": layers, "context_mask": ops.take(cache["context_mask"], rows, axis=0)}
+        others = {name: ops.take(cache[name], rows, axis=0) for name in cache if name != "layers"}
+        if self.next_word is not None:
+            others["written"] = pick_entries(others["written"][:, None], entries)[:, 0]
+        return {**others, "layers": layers}
 
 
 class _LayerWeights:

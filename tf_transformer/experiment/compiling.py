@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tf_transformer.model_kinds import MODEL_KINDS
 from tf_transformer.recipe import Recipe
 from tf_transformer.sequence_model import SequenceModel
@@ -11,8 +13,14 @@ from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCoun
 from tf_transformer.training.optimizer import make_optimizer
 
 
-def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) -> SequenceModel:
+def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int, **more: Any) -> SequenceModel:
     """Makes a recipe's model, built and compiled.
+
+    Args:
+        recipe: the experiment.
+        input_vocab_size: number of source tokens.
+        target_vocab_size: number of target tokens.
+        **more: arguments of the model that a recipe can't tell, such as the tokens of `next_word`.
 
     Example:
         >>> from tf_transformer.recipe import load_recipe
@@ -20,7 +28,7 @@ def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int) ->
         >>> make_model(recipe, input_vocab_size=1000, target_vocab_size=1000).count_params()
         1053696
     """
-    arguments = recipe.model.arguments(input_vocab_size, target_vocab_size)
+    arguments = {**recipe.model.arguments(input_vocab_size, target_vocab_size), **more}
     model = MODEL_KINDS[recipe.model.kind](**arguments, dtype=recipe.training.precision)
     model.build(((None, None), (None, None)))
     compile_model(model, recipe)

@@ -34,7 +34,7 @@ from tf_transformer.experiment.resuming import (
     save_start,
 )
 from tf_transformer.experiment.scoring import evaluate
-from tf_transformer.parsing.guide import WordGuide
+from tf_transformer.parsing.next_word import next_word_tokens
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.recipe.settings import TRANSFORMER_ALONE
 from tf_transformer.run_directory import RunDirectory
@@ -126,10 +126,11 @@ def _train(
         if not beginning.has_state:  # it was told when this training began, and takes a pass over the corpus
             tell_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
         batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple)
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    tells = recipe.model.next_word and recipe.model.kind == "transformer"
+    told = {"next_word": next_word_tokens(tokenizers.source)} if tells else {}
     with strategy.scope():
-        model = make_model(recipe, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
-    if recipe.training.guided_attention:
-        model.guide = WordGuide(tokenizers.source, recipe.training.guided_attention)
+        model = make_model(recipe, *sizes, **told)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
     if chief and not beginning.goes_on:
         run = RunDirectory.create(run.path)

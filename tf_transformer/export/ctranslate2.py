@@ -99,6 +99,8 @@ def export_ctranslate2(
         raise UserError(f"CTranslate2 has no {type(model).__name__}, but Transformers; export this as a SavedModel")
     if model.window is not None:
         raise UserError("CTranslate2 has no attention with a window; export this as a SavedModel")
+    if model.next_word is not None:
+        raise UserError("CTranslate2 has no decoder that is told the next word; export this as a SavedModel")
     if tokenizers.target_kind == "brackets":
         raise UserError("CTranslate2 can't search among trees; export a parser as a SavedModel")
     folder = free_folder(destination)

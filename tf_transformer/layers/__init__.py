@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "encoder": ["Encoder", "EncoderLayer"],
         "feed_forward": ["FeedForward"],
         "masks": ["look_ahead_mask", "padding_mask"],
+        "next_word": ["NextWord"],
         "residual": ["Residual"],
     },
 )

@@ -124,6 +124,7 @@ class Decoder(Stack):
         context: Any,
         context_mask: Any | None = None,
         attention_mask: Any | None = None,
+        added: Any | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Any:
@@ -137,6 +138,7 @@ class Decoder(Stack):
             context_mask: bool (batch, target_len or 1, source_len), or with heads: where `context` may be attended to.
             attention_mask: a restriction of self-attention beside the look-ahead mask, bool (batch, target_len or 1,
                 target_len), or with heads.
+            added: what is added to the embeddings, float (batch, target_len, d_model); nothing unless given.
             return_attention_scores: whether to return the weights too.
             training: whether dropout is on.
 
@@ -145,7 +147,7 @@ class Decoder(Stack):
             layers: "self", weights (batch, heads, target_len, target_len), and "cross", weights (batch, heads,
             target_len, source_len).
         """
-        x = self.embed(ids, training=training)
+        x = self.embed(ids, added, training=training)
         all_scores: dict[str, list] = {"self": [], "cross": []}
         for layer in self.layers:
             x, self_scores, cross_scores = layer(

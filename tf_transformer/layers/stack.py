@@ -186,9 +186,14 @@ class Stack(EmbeddedStack):
         if self.norm_first:
             self.norm.build(shape)
 
-    def embed(self, ids: Any, training: bool | None = None) -> Any:
-        """Maps int ids (batch, length) to what the first layer reads, float (batch, length, d_model)."""
-        return self.dropout(self.position_encoding(self.embedding(ids)), training=training)
+    def embed(self, ids: Any, added: Any | None = None, training: bool | None = None) -> Any:
+        """Maps int ids (batch, length) to what the first layer reads, float (batch, length, d_model).
+
+        `added`, of that shape, is added to the embeddings.
+        """
+        x = self.embedding(ids)
+        x = x if added is None else x + added
+        return self.dropout(self.position_encoding(x), training=training)
 
     def finish(self, x: Any) -> Any:
         """The last layer's output, or with pre-norm its normalised form."""

@@ -124,6 +124,7 @@ TRANSFORMER_ALONE = (
     "norm_first",
     "position",
     "window",
+    "next_word",
 )
 
 
@@ -149,6 +150,7 @@ class ModelSettings(_Settings):
     norm_first: bool = Field(False, description="normalise before each sub-layer instead of after")
     position: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="how positions are told")
     window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
+    next_word: bool = Field(False, description="a parser's decoder is told which word comes next")
     max_length: Count = Field(512, description="how many positions there are")
     share_embeddings: Literal["all", "target", "none"] = Field("all", description="which matrices are one")
 
@@ -173,7 +175,7 @@ class ModelSettings(_Settings):
             target_vocab_size: size of the target vocabulary.
 
         Returns:
-            A new dictionary of every argument that the kind of model has.
+            A new dictionary of every argument that the kind of model has, but for `next_word`, which takes tokens.
 
         Example:
             >>> from tf_transformer.recipe import load_recipe
@@ -181,7 +183,7 @@ class ModelSettings(_Settings):
             1000
         """
         sizes = {"input_vocab_size": input_vocab_size, "target_vocab_size": target_vocab_size}
-        without = {"kind", "preset", *(TRANSFORMER_ALONE if self.kind == "recurrent" else ())}
+        without = {"kind", "preset", "next_word", *(TRANSFORMER_ALONE if self.kind == "recurrent" else ())}
         return {**self.model_dump(exclude=without), **sizes}
 
 
@@ -207,7 +209,6 @@ class TrainingSettings(_Settings):
     )
     label_smoothing: Rate = Field(0.1, description="probability moved from the right token onto all")
     r_drop: NotNegative = Field(0.0, description="weight of what two dropouts' predictions differ by")
-    guided_attention: NotNegative = Field(0.0, description="weight of what teaches a parser to follow the words")
     gradient_accumulation: Count = Field(1, description="parts that a batch is worked on in, one after another")
     parallel_parts: Count = Field(1, description="parts that each of these is worked on in, side by side")
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
@@ -346,9 +347,8 @@ class Recipe(_Settings):
         if self.task == "translation":
             if self.data.kind == "trees":
                 refuse("data.kind", "is trees, which needs task: parsing")
-            if self.training.guided_attention:
-                rule = "it must be 0.0, since only of trees it is known which word comes next"
-                refuse("training.guided_attention", f"is {shown(self.training.guided_attention)}; {rule}")
+            if self.model.next_word:
+                refuse("model.next_word", "is true; it must be false, since only of trees it is known which comes next")
             if not self.evaluation.grammar:
                 refuse("evaluation.grammar", "is false; it must be true, since task translation has no grammar")
             return self
@@ -357,9 +357,9 @@ class Recipe(_Settings):
             ("tokenizer.joint", not self.tokenizer.joint, "false: trees have a vocabulary of their own"),
             ("model.share_embeddings", self.model.share_embeddings != "all", "target or none"),
             (
-                "training.guided_attention",
-                self.tokenizer.kind != "wordpiece" or not self.training.guided_attention,
-                "0.0 with tokenizer.kind: wordpiece, which parts words at punctuation; or take bpe",
+                "model.next_word",
+                self.tokenizer.kind != "wordpiece" or not self.model.next_word,
+                "false with tokenizer.kind: wordpiece, which parts words at punctuation; or take bpe",
             ),
             ("evaluation.lowercase", not self.evaluation.lowercase, "false"),
             ("evaluation.tokenize", self.evaluation.tokenize == "13a", "left out: it is BLEU's"),

@@ -101,6 +101,7 @@ class TransformerAdam(keras.optimizers.Adam):
         self.keep_gradient_norm = keep_gradient_norm
         self._also_excluded: tuple[keras.Variable, ...] = ()
         self._excluded_names: tuple[str, ...] = ()
+        self._constants: _Constants | None = None
 
     def build(self, variables: list[keras.Variable]) -> None:
         if self.built:
@@ -145,7 +146,11 @@ class TransformerAdam(keras.optimizers.Adam):
                 self.gradient_norm.assign(norm)
             if self.clip_norm is not None:
                 grads = _scaled(grads, self.clip_norm / norm)
-        super().apply(grads, trainable_variables)
+        self._constants = _Constants()
+        try:
+            super().apply(grads, trainable_variables)
+        finally:
+            self._constants = None  # tensors of a graph would keep it in memory
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Updates one variable; float, all of one shape."""
@@ -157,18 +162,14 @@ class TransformerAdam(keras.optimizers.Adam):
         # Keras's ten operations read and write the large matrices again and again; TensorFlow has them as one.
         index = self._get_variable_index(variable)
         dtype = variable.dtype
-        step = ops.cast(self.iterations + 1, dtype)
+        constants = self._constants or _Constants()
         tf.raw_ops.ResourceApplyAdam(
             var=_handle(variable),
             m=_handle(self._momentums[index]),
             v=_handle(self._velocities[index]),
-            beta1_power=ops.power(ops.cast(self.beta_1, dtype), step),
-            beta2_power=ops.power(ops.cast(self.beta_2, dtype), step),
             lr=ops.cast(learning_rate, dtype),
-            beta1=ops.cast(self.beta_1, dtype),
-            beta2=ops.cast(self.beta_2, dtype),
-            epsilon=ops.cast(self.epsilon, dtype),
             grad=tf.cast(tf.convert_to_tensor(gradient), dtype),
+            **constants.of(self, dtype),
         )
 
     def _all_reduce_sum_gradients(self, grads_and_vars: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -180,6 +181,26 @@ class TransformerAdam(keras.optimizers.Adam):
     def get_config(self) -> dict[str, Any]:
         own = {"clip_norm": self.clip_norm, "keep_gradient_norm": self.keep_gradient_norm}
         return {**super().get_config(), **own}
+
+
+class _Constants:
+    """What a step's updates of all variables have in common, worked out once: there may be hundreds of them."""
+
+    def __init__(self) -> None:
+        self._of_dtype: dict[Any, dict[str, Any]] = {}
+
+    def of(self, adam: TransformerAdam, dtype: Any) -> dict[str, Any]:
+        if dtype not in self._of_dtype:
+            beta_1, beta_2, epsilon = (ops.cast(value, dtype) for value in (adam.beta_1, adam.beta_2, adam.epsilon))
+            step = ops.cast(adam.iterations + 1, dtype)
+            self._of_dtype[dtype] = {
+                "beta1": beta_1,
+                "beta2": beta_2,
+                "beta1_power": ops.power(beta_1, step),
+                "beta2_power": ops.power(beta_2, step),
+                "epsilon": epsilon,
+            }
+        return self._of_dtype[dtype]
 
 
 def _handle(variable: Any) -> Any:

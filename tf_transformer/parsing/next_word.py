@@ -1,0 +1,27 @@
+"""Which tokens tell a parser's decoder what word comes next."""
+
+from __future__ import annotations
+
+from tf_transformer.tokenizers.base import END_ID, Tokenizer
+from tf_transformer.tokenizers.brackets import WORD_ID
+
+
+def next_word_tokens(source: Tokenizer) -> tuple[list[int], list[int]]:
+    """The tokens with which a word begins, and those of a linearised tree that stand for one.
+
+    Args:
+        source: the tokenizer of the words, a SentencePiece one: WordPiece parts words at punctuation.
+
+    Returns:
+        What a `Transformer` takes as `next_word`. The closing token is among the former: its turn comes last.
+
+    Example:
+        >>> from tf_transformer.tokenizers import train_parsing_tokenizers
+        >>> tokenizers = train_parsing_tokenizers([("a dog", "(NP XX XX )NP")], vocab_size=270)
+        >>> opening, writing = next_word_tokens(tokenizers.source)
+        >>> tokenizers.source.pieces(opening)[:2], tokenizers.target.pieces(writing)
+        (['</s>', '▁'], ['XX'])
+    """
+    pieces = source.pieces(list(range(source.vocab_size)))
+    opening = [token for token, piece in enumerate(pieces) if piece.startswith("▁") or token == END_ID]
+    return opening, [WORD_ID]
