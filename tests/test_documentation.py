@@ -19,6 +19,14 @@ WITH_EXAMPLES = sorted(
     for file in (ROOT / "tf_transformer").rglob("*.py")
     if ">>>" in file.read_text(encoding="utf-8")
 )
+# These train a model or export one, as tests of their own do: `make test-slow` runs them.
+LONG = {
+    f"tf_transformer.{name}"
+    for name in (
+        *("experiment.exporting", "experiment.runner", "experiment.scoring", "export.saved_model"),
+        *("tensorboard.board", "tensorboard.page", "training.data_wait"),
+    )
+}
 PACKAGES = [
     "data",
     "decoding",
@@ -43,7 +51,9 @@ def test_every_public_class_and_function_has_an_example(package):
     assert not [name for name, what in documented.items() if ">>>" not in what.__doc__]
 
 
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in WITH_EXAMPLES]
+)
 def test_examples_of_docstrings(name, monkeypatch):
     monkeypatch.chdir(ROOT)  # some read train/recipes
     module = importlib.import_module(name)

@@ -127,7 +127,18 @@ def example_before_its_fit():
     return namespace
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "python")])
+# What these pages show, tests of their own do; README and the other pages are run by `make test`.
+LONG = {"docs/parsing.md", "docs/tensorboard.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow) if page in LONG else page
+        for page in PAGES
+        if blocks_of(page, "python")
+    ],
+)
 def test_programs_run_in_their_order(page, folder, models, tiny_run_directory, tmp_path_factory):
     blocks = blocks_of(page, "python")
     if page == "docs/parsing.md":

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, TransformerSchedule
@@ -27,6 +28,7 @@ def padded(rows):
     return ids
 
 
+@pytest.mark.slow
 def test_a_tiny_transformer_learns_to_reverse():
     keras.utils.set_random_seed(1)
     everything = sequences(8200, seed=0)

@@ -38,9 +38,9 @@ def test_with_a_gpu_they_are_refused(monkeypatch):
 def test_a_training_that_comes_too_late_for_them_says_so(eager, tmp_path):
     write_pairs(tmp_path)
     few = {"training__steps": 2, "training__validate_every": 2, "training__warmup_steps": 1, "evaluation__beam_size": 1}
-    recipe = load_recipe(RECIPE, settings(tmp_path, **few, training__parallel_parts=5))
+    recipe = load_recipe(RECIPE, settings(tmp_path, **few, training__parallel_parts=3))
     told = io.StringIO()
     tf.constant(1)  # some work
     experiment.train(recipe, tmp_path / "run", Console(file=told, width=1000))
-    assert "training.parallel_parts is 5, but TensorFlow is at work already" in told.getvalue()
+    assert "training.parallel_parts is 3, but TensorFlow is at work already" in told.getvalue()
     assert "set TF_NUM_INTRAOP_THREADS=1" in told.getvalue()

@@ -123,6 +123,7 @@ def test_searches_in_a_graph_find_what_plain_python_finds(model):
         np.testing.assert_allclose(scores[row][: len(expected)], [score for score, _ in expected], rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_learns_with_the_fused_loss_in_parts(tmp_path):
     """To copy a sentence backwards, which it can't without attending to the source; then it comes back from a file."""
     random = np.random.default_rng(0)

@@ -110,6 +110,7 @@ def test_export(command, tiny_run_directory, tiny_saved_model, tmp_path):
     assert size == pytest.approx(full_size / 2, rel=0.1)
 
 
+@pytest.mark.slow
 def test_average_is_what_is_evaluated_and_exported(command, tmp_path):
     """The mean of the last two checkpoints of three, worked out by NumPy."""
     write_pairs(tmp_path)

@@ -312,13 +312,16 @@ def test_the_scores_are_those_of_its_translations(run):
 
 def test_a_perplexity_tells_of_how_many_sentences_it_is(run, capsys):
     (source, reference), *_ = DemoSource("test")
-    whole = (source, reference)
-    scores = experiment.evaluate(run, [whole, (source, ""), ("", reference), ("word " * 100, reference)])
+    whole, short = (source, reference), {"max_length": 4}
+    with eagerly():
+        pairs = [whole, (source, ""), ("", reference), ("word " * 100, reference)]
+        scores = experiment.evaluate(run, pairs, changes=short)
+        alone = experiment.evaluate(run, [whole], changes=short)
+        without = experiment.evaluate(run, [(source, " ")], changes=short)
     assert (scores["sentences"], scores["perplexity_sentences"]) == (4, 1)
-    assert scores["perplexity"] == pytest.approx(experiment.evaluate(run, [whole])["perplexity"])
+    assert scores["perplexity"] == pytest.approx(alone["perplexity"])
     show_scores(scores, as_json=False)
     assert "the perplexity leaves out 3 of 4 sentences" in capsys.readouterr().err
-    without = experiment.evaluate(run, [(source, " ")])
     assert "perplexity" not in without and without["perplexity_sentences"] == 0
     show_scores(without, as_json=False)
     assert "perplexity" not in capsys.readouterr().out

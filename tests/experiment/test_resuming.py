@@ -121,6 +121,7 @@ def test_an_average_from_before_is_not_the_model_of_the_training_that_goes_on(st
     assert not run.average.exists() and run.best_checkpoint() == run.best
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_with_a_run_that_began_from_another(stopped, tmp_path):
     """Even where the other run's states are gone; with another path the folder is another run's."""
     loaded, run = stopped

@@ -40,8 +40,9 @@ def check(parser, sentences):
             assert len(linearise(tree)) < MAX_LENGTH
 
 
-@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 5, "alpha": 0.0}, {"extra_length": 0}])
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize(
+    ("seed", "options"), [(2, {"beam_size": 1}), (3, {"beam_size": 5, "alpha": 0.0}), (2, {"extra_length": 0})]
+)
 def test_there_is_a_tree_for_every_length(seed, options):
     sentences = [["word"] * length for length in (0, 1, 2, 5, MAX_LENGTH - 3, MAX_LENGTH - 2, MAX_LENGTH, 60)]
     check(make_parser(seed, **options), [*sentences, *(text.split() for text in TEXTS)])
@@ -87,6 +88,8 @@ assert "tf_transformer" not in sys.modules
 
 
 def test_it_parses_where_this_package_is_not(parser, tmp_path):
+    """Its export can do nothing but parse, which takes less time than all signatures."""
+    parser.functions = {"parse": parser.functions["parse"]}
     folder = export_saved_model(parser, tmp_path / "parser")
     words = [sys.executable, "-c", IN_A_NEW_PROCESS, str(folder), *TEXTS, "a (b) c", ""]
     out = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path).stdout

@@ -131,7 +131,7 @@ def test_the_paper_s_recipe_trains_on_a_folder_of_one_s_own(tmp_path):
 @pytest.mark.parametrize("name", ["parsing_wsj", pytest.param("parsing_wsj_semi", marks=pytest.mark.slow)])
 def test_the_paper_s_parsers_train(tmp_path, name):
     """A beam of 21, with more room than the shrunk model has positions for."""
-    replaced = {"data.root": tmp_path, "model.max_length": 64, "tokenizer.vocab_size": 300}
+    replaced = {"data.root": tmp_path, "model.max_length": 32, "tokenizer.vocab_size": 300}
     replaced |= {"evaluation.beam_size": 21, "evaluation.extra_length": 300}
     recipe = shrunk(FOLDER / f"{name}.yaml", **replaced)
     for file in (recipe.data.train, recipe.data.validation, recipe.data.test):
@@ -143,6 +143,7 @@ def test_the_paper_s_parsers_train(tmp_path, name):
     assert 0 <= scores["f1"] <= 100 and 1 < scores["perplexity"] < 10_000
 
 
+@pytest.mark.slow
 def test_a_recipe_of_files_trains(tmp_path):
     recipe = shrunk(FOLDER / "multi30k_en_de.yaml", **{"data.root": tmp_path})
     paths = write_pairs(tmp_path)

@@ -41,12 +41,20 @@ OPTIONS = {
 }
 
 
-# Parts and XLA are held to the plain step in test_steps.py.
-SLOW = {name for name in OPTIONS if "XLA" in name} | {
-    "gradient accumulation",
-    "parts side by side",
-    "steps per execution",
+# Each alone takes minutes together. Parts and XLA are held to the plain step in test_steps.py.
+TOGETHER = {
+    "several at once": [
+        *OPTIONS["pre-norm"],
+        *OPTIONS["learned positions"],
+        *OPTIONS["attention dropout"],
+        *OPTIONS["activation dropout"],
+        *OPTIONS["cosine"],
+        *OPTIONS["weight decay"],
+        *OPTIONS["clipping"],
+        *OPTIONS["R-Drop"],
+    ]
 }
+QUICK = {"paper", "bfloat16", "float16", *TOGETHER}
 
 
 def test_each_option_reaches_the_model():
@@ -110,11 +118,12 @@ def loss_of_guessing(labels):
 
 
 @pytest.mark.parametrize(
-    "option", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in OPTIONS]
+    "option",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in (*OPTIONS, *TOGETHER)],
 )
 def test_it_learns(option):
     keras.utils.set_random_seed(1)
-    recipe = load_recipe(DEMO, [*SHRUNK, *OPTIONS[option]])
+    recipe = load_recipe(DEMO, [*SHRUNK, *{**OPTIONS, **TOGETHER}[option]])
     model = make_model(recipe, VOCABULARY, VOCABULARY)
     inputs, labels = fixed_data()
 

@@ -36,9 +36,9 @@ class NextWord(keras.layers.Layer):
         >>> from tf_transformer.layers import NextWord
         >>> layer = NextWord(10, 10, opening=[3, 5, 6], writing=[4])  # 5 and 6 begin a word, 3 closes
         >>> source, target = np.array([[5, 7, 6, 3]]), np.array([[2, 8, 4, 4]])
-        >>> context = np.array([[[0.1], [0.2], [0.3], [0.4]]], "float32")  # of each source token
-        >>> layer(source, target, context).numpy()[0, :, 0].round(1).tolist()
-        [0.1, 0.1, 0.3, 0.4]
+        >>> context = np.array([[[1], [2], [3], [4]]], "float32")  # of each source token
+        >>> layer(source, target, context).numpy()[0, :, 0].tolist()
+        [1.0, 1.0, 3.0, 4.0]
     """
 
     def __init__(

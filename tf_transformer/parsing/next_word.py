@@ -19,8 +19,8 @@ def next_word_tokens(source: Tokenizer) -> tuple[list[int], list[int]]:
         >>> from tf_transformer.tokenizers import train_parsing_tokenizers
         >>> tokenizers = train_parsing_tokenizers([("a dog", "(NP XX XX )NP")], vocab_size=270)
         >>> opening, writing = next_word_tokens(tokenizers.source)
-        >>> tokenizers.source.pieces(opening)[:2], tokenizers.target.pieces(writing)
-        (['</s>', '▁'], ['XX'])
+        >>> tokenizers.source.pieces(opening), tokenizers.target.pieces(writing)
+        (['</s>', '▁a', '▁dog', '▁'], ['XX'])
     """
     pieces = source.pieces(list(range(source.vocab_size)))
     opening = [token for token, piece in enumerate(pieces) if piece.startswith("▁") or token == END_ID]
