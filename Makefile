@@ -12,7 +12,7 @@ REFERENCE ?=
 RECIPE ?= train/recipes/demo.yaml
 BENCH ?=
 
-.PHONY: help demo test test-slow bench-decode bench-layers bench-train lint format clean
+.PHONY: help demo docs test test-slow bench-decode bench-layers bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a toy in minutes"
@@ -21,12 +21,17 @@ help:
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
 	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
+	@echo "make docs       build the documentation as a site, in build/docs"
 	@echo "make lint       check style;  make format  mend it"
 
 # The stamp is renewed when what is to be installed changes.
 $(VENV)/.installed: setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+$(VENV)/.docs-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
 demo: $(VENV)/.installed
@@ -43,7 +48,13 @@ format: $(VENV)/.installed
 test: lint
 	$(BIN)/python -m pytest -m "not slow"
 
-test-slow: $(VENV)/.installed
+# Built anew each time, since its pages come out of the code too. The files need no server and no network to be read.
+docs: $(VENV)/.docs-installed
+	rm -rf build/docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "build/docs/index.html"
+
+test-slow: $(VENV)/.docs-installed
 	$(BIN)/python -m pytest -m slow
 
 # The peers need other versions of TensorFlow, and PyTorch.
