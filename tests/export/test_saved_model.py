@@ -17,7 +17,6 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export, tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.experiment import export_run
 from tf_transformer.export import Translator, export_saved_model, used_ops, version_folder
 from tf_transformer.model import Transformer
 from tf_transformer.run_directory import RunDirectory, load_model
@@ -45,6 +44,8 @@ from pathlib import Path
 sys.modules["tf_transformer"] = None  # whoever imports it fails, installed or not
 import tensorflow as tf
 
+# As in the tests' own processes; those of tests/cli/test_processes.py translate with graphs that are made faster.
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 question = json.load(sys.stdin)
 lists_of_ops = [Path(path, "assets.extra", "ops.txt").read_text().split() for path in question["paths"]]
 foreign = [[op for op in ops if not hasattr(tf.raw_ops, op)] for ops in lists_of_ops]
@@ -95,13 +96,20 @@ RANDOM = {
     "bpe, separate": ("bpe", False, 320),
     "wordpiece, separate": ("wordpiece", False, 60),
 }
-NAMES = [TRAINED, HALF, *RANDOM]
+NAMES = [*RANDOM, TRAINED, HALF]
 
 # All that the tokenizers may add to TensorFlow's own operations, by the first word of an export's name.
 TEXT_OPS = {
     "bpe": {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp"},
     "wordpiece": {"NormalizeUTF8", "FastWordpieceTokenizeWithOffsets"},
 }
+
+
+def with_nothing_but(translator: Translator, *functions: str) -> Translator:
+    """Takes the other graphs out, which its export would hold too."""
+    translator.functions = {name: translator.functions[name] for name in functions}
+    del translator._any, translator._attend
+    return translator
 
 
 def random_translator(kind: str, joint: bool, vocab_size: int) -> Translator:
@@ -112,9 +120,7 @@ def random_translator(kind: str, joint: bool, vocab_size: int) -> Translator:
     model.build(((None, None), (None, None)))
     random = np.random.default_rng(7)
     model.set_weights([random.normal(size=weights.shape) for weights in model.get_weights()])
-    translator = Translator(model, tokenizers, DecodingOptions(extra_length=10))
-    translator.functions = {"translate": translator.functions["translate"]}
-    return translator
+    return with_nothing_but(Translator(model, tokenizers, DecodingOptions(extra_length=10)), "translate")
 
 
 class Exports(NamedTuple):
@@ -133,11 +139,14 @@ def exports(tmp_path_factory):
     # The run of one is gone before it is loaded, the other lies elsewhere than it was written.
     shutil.copytree(tiny_run(base).path, folder / "run")
     run = RunDirectory.open(folder / "run")
-    trained = Translator(load_model(run.path), run.load_tokenizers(), DecodingOptions(extra_length=10))
-    translators = {TRAINED: trained, HALF: trained}
+    whole, half = (
+        Translator(load_model(run.path), run.load_tokenizers(), DecodingOptions(extra_length=10), each)
+        for each in (False, True)
+    )
+    translators = {TRAINED: whole, HALF: whole}
     paths = {
         TRAINED: shutil.copytree(tiny_export(base), folder / TRAINED / "1"),
-        HALF: export_run(run, folder / HALF, half=True),
+        HALF: export_saved_model(with_nothing_but(half, "translate", "score"), folder / HALF),
     }
     shutil.rmtree(folder / "run")
     for name, arguments in RANDOM.items():

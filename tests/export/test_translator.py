@@ -121,9 +121,10 @@ def test_of_several_samples_that_a_translator_draws_one_is_told_whatever_else_is
     """The first that is drawn, and not the likeliest."""
     options = DecodingOptions(extra_length=10, temperature=1.5, num_hypotheses=5, seed=3)
     sampling = Translator(translator.model, translator.tokenizers, options)
-    drawn = translate(sampling, *TEXTS)
-    assert translate(sampling, *TEXTS, prefix=[""] * len(TEXTS)) == drawn
-    several = translate(sampling, *TEXTS, num_hypotheses=5)
+    with eagerly():
+        drawn = translate(sampling, *TEXTS)
+        assert translate(sampling, *TEXTS, prefix=[""] * len(TEXTS)) == drawn
+        several = translate(sampling, *TEXTS, num_hypotheses=5)
     assert all(one in row for one, row in zip(drawn["translation"], several["translation"], strict=True))
     assert any(one != row[0] for one, row in zip(drawn["translation"], several["translation"], strict=True))
 
@@ -240,10 +241,12 @@ def test_draws_options_are_taken_with_a_temperature_of_zero_that_is_given():
 
 
 def test_any_extra_length_is_no_more_than_the_positions(translator):
-    options = DecodingOptions(extra_length=2**31 - 1)
-    assert translate(Translator(translator.model, translator.tokenizers, options), *TEXTS) == translate(
-        Translator(translator.model, translator.tokenizers, DecodingOptions(extra_length=MAX_LENGTH)), *TEXTS
-    )
+    options = [DecodingOptions(extra_length=extra) for extra in (2**31 - 1, MAX_LENGTH)]
+    with eagerly():
+        first, second = (
+            translate(Translator(translator.model, translator.tokenizers, each), *TEXTS) for each in options
+        )
+    assert first == second
 
 
 @pytest.mark.parametrize("option", ["min_length", "max_length"])

@@ -5,13 +5,15 @@ import pytest
 import tensorflow as tf
 
 from tests import reference
-from tests.eager import eagerly
 from tests.export.conftest import ByDefinition
 from tf_transformer import Transformer
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator
 from tf_transformer.tokenizers import TokenizerPair, WordPieceTokenizer
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+
+# tests/export/test_bad_input.py replaces unknown tokens in a graph.
+pytestmark = pytest.mark.usefixtures("eager")
 
 SPECIAL = ["[PAD]", "[UNK]", "[START]", "[END]"]
 ENGLISH = [*SPECIAL, "a", "dog", "##s", "see", "##ing", "the", "cat", "."]
@@ -24,7 +26,7 @@ PREFIX = "漢字"  # two words, neither of them known
 
 
 @pytest.fixture(scope="module")
-def translator():
+def translator(eager):
     tokenizers = TokenizerPair(WordPieceTokenizer(ENGLISH), WordPieceTokenizer(GERMAN), "wordpiece")
     model = Transformer(2, 16, 4, 24, len(ENGLISH), len(GERMAN), max_length=30)
     model.build(((None, None), (None, None)))
@@ -37,8 +39,7 @@ def translator():
     model.projection.kernel.assign(kernel)
     translator = Translator(model, tokenizers, DecodingOptions(extra_length=4, beam_size=2))
     # A word that it says changes places with the unknown token, so that it says that too.
-    with eagerly():
-        said = translator.translate(TEXTS[:1])["translation"].numpy()[0].split()[0].decode()
+    said = translator.translate(TEXTS[:1])["translation"].numpy()[0].split()[0].decode()
     order = np.arange(len(GERMAN))
     order[[UNKNOWN_ID, GERMAN.index(said)]] = GERMAN.index(said), UNKNOWN_ID
     model.projection.kernel.assign(model.projection.kernel.numpy()[:, order])
@@ -103,9 +104,8 @@ def test_as_an_option_of_the_translator(translator):
     options = DecodingOptions(extra_length=4, beam_size=2, replace_unknown=True)
     other = Translator(translator.model, translator.tokenizers, options)
     names = "translate", "translate_with_attention", "translate_nbest"
-    with eagerly():
-        first, second, third = (other.functions[name](tf.constant(TEXTS))["translation"].numpy() for name in names)
-        plain = other.translate(TEXTS, replace_unknown=False)["translation"].numpy()
+    first, second, third = (other.functions[name](tf.constant(TEXTS))["translation"].numpy() for name in names)
+    plain = other.translate(TEXTS, replace_unknown=False)["translation"].numpy()
     assert first.tolist() == second.tolist() == third[:, 0].tolist()
     assert any(b"[UNK]" in text for text in plain)
     assert not any(b"[UNK]" in text for text in third.flat)

@@ -10,6 +10,7 @@ import time
 import urllib.parse
 import urllib.request
 import zlib
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -30,7 +31,7 @@ from tf_transformer import (
 )
 from tf_transformer.tensorboard import AttentionBoard, attention_summary
 
-LAYERS, HEADS, STEPS = 2, 4, (6, 12, 18)
+LAYERS, HEADS, STEPS = 2, 4, (1, 2, 3)
 RUN = "toy/attention"
 
 # What is no plain English: markup, Hangul, a family of emoji joined by zero-width joiners, text from right to left.
@@ -75,11 +76,11 @@ def write_logs(folder: Path) -> None:
     size = tokenizers.source.vocab_size
     model = Transformer(LAYERS, 16, HEADS, 32, size, size, max_length=300)
     model.build(((None, None), (None, None)))
-    model.compile("adam", SmoothedCrossEntropy())
-    translator = Translator(model, tokenizers, DecodingOptions(beam_size=1, extra_length=4))
+    model.compile(keras.optimizers.Adam(0.01), SmoothedCrossEntropy())
+    translator = Translator(model, tokenizers, DecodingOptions(beam_size=1, max_length=12))
     board = AttentionBoard(SENTENCES, translator.functions["translate_with_attention"], folder / "toy" / "attention")
     batches = make_batches(PAIRS, tokenizers, batch_tokens=80, max_length=40).repeat()
-    model.fit(batches, epochs=len(STEPS), steps_per_epoch=6, callbacks=[board], verbose=0, shuffle=False)
+    model.fit(batches, epochs=len(STEPS), steps_per_epoch=1, callbacks=[board], verbose=0, shuffle=False)
 
     words = [f"w{number}" for number in range(300)]
     even = np.full((1, 1, 300, 300), 1 / 300)
@@ -162,23 +163,37 @@ def chromium():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def problems():
+    """What the pages have told the console of errors."""
+    return []
+
+
+def make_page(chromium, problems, stack, **options):
+    """Opens a page that is closed with the stack."""
+    context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    stack.callback(context.close)
+    page = context.new_page()
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: problems.append(dialog.message))
+    return page
+
+
 @pytest.fixture
-def new_page(chromium):
+def new_page(chromium, problems):
     """Opens pages of a given size; no page may tell the console of an error."""
-    problems = []
+    problems.clear()
     with contextlib.ExitStack() as stack:
-
-        def make(**options):
-            context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-            stack.callback(context.close)
-            page = context.new_page()
-            page.on("pageerror", lambda error: problems.append(str(error)))
-            page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-            page.on("dialog", lambda dialog: problems.append(dialog.message))
-            return page
-
-        yield make
+        yield partial(make_page, chromium, problems, stack)
     assert problems == []
+
+
+@pytest.fixture(scope="module")
+def kept_page(chromium, problems):
+    """A page that stays open: to load TensorBoard itself takes a browser three seconds."""
+    with contextlib.ExitStack() as stack:
+        yield make_page(chromium, problems, stack)
 
 
 def cell_of(frame, row, column, rows, columns):
@@ -208,12 +223,23 @@ def address(served, **state):
 
 
 @pytest.fixture
-def tab(served, new_page):
-    """Opens the tab; gives the page and the plugin's frame in it."""
+def tab(served, new_page, kept_page):
+    """Opens the tab, in a page of the test's own or in the one that is kept; gives the page and the plugin's frame.
+
+    In the one that is kept the plugin is loaded anew, without what an earlier test did to it.
+    """
 
     def open_tab(page=None, **state):
-        page = page or new_page()
-        page.goto(address(served, **state))
+        page = page or kept_page
+        if page.url.startswith(served):
+            page.mouse.move(0, 0)
+            plugin = page.locator("iframe:visible").element_handle().content_frame()
+            loaded_from = plugin.url
+            plugin.goto("about:blank")
+            page.goto(address(served, **state))  # which changes what stands behind the # alone
+            plugin.goto(loaded_from)
+        else:
+            page.goto(address(served, **state))
         frame = page.frame_locator("iframe:visible")
         frame.locator(".picture svg").wait_for()
         return page, frame

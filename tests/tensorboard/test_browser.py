@@ -1,13 +1,17 @@
-"""What a person sees: the tab of a real TensorBoard in a real browser."""
+"""What a real TensorBoard serves, and what a person sees: its tab in a real browser."""
 
 import json
 import re
+import urllib.error
 import urllib.parse
+import urllib.request
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
+from tensorboard.plugins import base_plugin
+from werkzeug.test import Client
 
 from tests.tensorboard.conftest import (
     HEADS,
@@ -24,6 +28,20 @@ from tests.tensorboard.conftest import (
     weights_of,
 )
 from tf_transformer.pieces import shown
+from tf_transformer.tensorboard.plugin import AttentionPlugin
+
+
+def test_a_real_tensorboard_serves_what_the_plugin_answers(served, log_dir):
+    """What it answers to which request, tests/tensorboard/test_plugin.py asserts."""
+    route = f"{served}/data/plugin/attention"
+    plugin = AttentionPlugin(base_plugin.TBContext(logdir=str(log_dir)))
+    answer = Client(plugin.get_plugin_apps()["/runs"]).get("/")
+    assert json.load(urllib.request.urlopen(f"{route}/runs")) == answer.json
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{route}/header?run=toy%2Fattention&tag=none&step=1")
+    for trick in ("/../../../../etc/passwd", "/..%2f..%2fplugin.py", "/static/app.js", "/%2e%2e/record.py"):
+        with pytest.raises(urllib.error.HTTPError, match="4\\d\\d"):
+            urllib.request.urlopen(f"{route}{trick}")
 
 
 def test_the_tab_is_there_and_the_grid_draws_every_head(served, new_page, log_dir):
@@ -252,8 +270,8 @@ def press_until(page, frame, key, wanted):
     raise AssertionError(f"{key} leads nowhere")
 
 
-def test_with_the_keyboard_alone(tab, log_dir):
-    page, frame = tab(least="0.01")
+def test_with_the_keyboard_alone(tab, new_page, log_dir):
+    page, frame = tab(new_page(), least="0.01")
     source, target, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
     source, target = shown(source, target)
     press_until(page, frame, "Tab", frame.locator(".map[data-layer='0'][data-picked='1']"))
@@ -311,9 +329,9 @@ CONTRASTS = """root => {
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_contrast_is_enough_in_both_modes(tab, dark):
+def test_contrast_is_enough_in_both_modes(tab, new_page, dark):
     """WCAG's 4.5 to 1, for all text."""
-    page, frame = tab(tag=TAGS[1])
+    page, frame = tab(new_page() if dark else None, tag=TAGS[1])
     if dark:
         page.get_by_role("button", name="Menu for changing light or dark theme").click()
         page.get_by_role("menuitem", name="Dark").click()

@@ -50,20 +50,21 @@ PIXEL_ROW = """async image => {
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("view", ["grid", "heat"])
-def test_the_scale_has_the_colours_of_the_weights(tab, log_dir, view, dark):
-    page, frame = tab(view=view)
+def test_the_scale_has_the_colours_of_the_weights(tab, new_page, log_dir, dark):
+    page, frame = tab(new_page() if dark else None)
     if dark:
         dark_mode(page, frame)
-    scale = np.array(frame.locator(".scale").evaluate(PIXEL_ROW)).reshape(-1, 4)[:, :3]
     zero, one = ([int(fixed(frame, name)[at : at + 2], 16) for at in (1, 3, 5)] for name in ("--cell", "--ink"))
-    np.testing.assert_allclose(scale, np.linspace(zero, one, len(scale)), atol=1)
     _, _, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
     mean = expected["cross"][-1].astype(float).mean(axis=0)
-    image = ".cells image" if view == "heat" else f".map[data-layer='{LAYERS - 1}'][data-picked='mean'] image"
-    row = np.array(frame.locator(image).evaluate(PIXEL_ROW)).reshape(-1, 4)[:, :3]
-    np.testing.assert_allclose(row, zero + mean[0][:, None] * (np.array(one) - zero), atol=1.5)
-    expect(frame.locator(".legend text").first).to_have_text("weight 0")
+    images = {"grid": f".map[data-layer='{LAYERS - 1}'][data-picked='mean'] image", "heat": ".cells image"}
+    for view, image in images.items():
+        frame.locator(f"[name=view-{view}]").click()
+        row = np.array(frame.locator(image).evaluate(PIXEL_ROW)).reshape(-1, 4)[:, :3]
+        np.testing.assert_allclose(row, zero + mean[0][:, None] * (np.array(one) - zero), atol=1.5)
+        scale = np.array(frame.locator(".scale").evaluate(PIXEL_ROW)).reshape(-1, 4)[:, :3]
+        np.testing.assert_allclose(scale, np.linspace(zero, one, len(scale)), atol=1)
+        expect(frame.locator(".legend text").first).to_have_text("weight 0")
 
 
 def test_the_legend_tells_frames_and_bits(tab):
@@ -149,7 +150,7 @@ def test_lines_begin_at_a_weight_that_can_be_chosen(tab, new_page, log_dir):
 
 def test_lines_follow_the_mouse_on_the_threshold(tab):
     """The slider is held while the lines change below it; the address changes when it is let go."""
-    page, frame = tab(view="lines", least="0.01")
+    page, frame = tab(view="lines", kind="decoder", least="0.01")  # whose first tokens have large weights
     paths, slider = frame.locator(".lines path"), frame.locator("[name=least]")
     before = paths.count()
     slider.scroll_into_view_if_needed()

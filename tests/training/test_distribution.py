@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from tests.eager import eagerly
 from tf_transformer import (
     DecodingOptions,
     DemoSource,
@@ -216,11 +217,12 @@ def test_a_model_that_a_translator_built_trains_on_all_devices():
     with strategy.scope():
         model = Transformer(1, 8, 2, 16, *[tokenizers.source.vocab_size] * 2, dropout_rate=0.0, max_length=16)
         model.compile(sgd(), SmoothedCrossEntropy(), jit_compile=False)
-    translator = Translator(model, tokenizers, DecodingOptions(beam_size=1, extra_length=2))
-    before = translator.functions["score"](tf.constant(["a dog"]), tf.constant(["ein Hund"]))["score"]
     batches = make_batches(pairs, tokenizers, batch_tokens=64, max_length=16, row_multiple=2, repeat=True)
-    model.fit(batches, steps_per_epoch=2, shuffle=False, verbose=0)
-    after = translator.functions["score"](tf.constant(["a dog"]), tf.constant(["ein Hund"]))["score"]
+    with eagerly():
+        translator = Translator(model, tokenizers, DecodingOptions(beam_size=1, extra_length=2))
+        before = translator.functions["score"](tf.constant(["a dog"]), tf.constant(["ein Hund"]))["score"]
+        model.fit(batches, steps_per_epoch=2, shuffle=False, verbose=0)
+        after = translator.functions["score"](tf.constant(["a dog"]), tf.constant(["ein Hund"]))["score"]
     assert strategy.num_replicas_in_sync == 2 and after > before
 
 
@@ -233,5 +235,6 @@ def test_a_model_may_be_built_outside_of_its_scope():
     model.build(((None, None), (None, None)))
     ids = np.full((2, 4), 7, "int32")
     batch = tf.data.Dataset.from_tensors(((ids, ids), ids))
-    first, later = (model.fit(batch, shuffle=False, verbose=0).history["loss"][0] for _ in range(2))
+    with eagerly():
+        first, later = (model.fit(batch, shuffle=False, verbose=0).history["loss"][0] for _ in range(2))
     assert strategy.num_replicas_in_sync == 2 and later < first
