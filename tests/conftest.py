@@ -12,6 +12,8 @@ import pytest
 from tests.tiny_run import tiny_export, tiny_run
 from tf_transformer.run_directory import RunDirectory
 
+pytest_plugins = ["tests.browser"]
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when TensorFlow is imported
 
 # Tracing makes objects by the million, most of which stay: looking for garbage among them took a tenth of the time.

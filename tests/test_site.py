@@ -21,12 +21,12 @@ from pathlib import Path
 
 import pytest
 import typer
+from _extensions import signatures, site_pages
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 import tf_transformer
 from tests.export.test_signatures import SIGNATURES
-from tests.tensorboard.conftest import chromium, new_page  # noqa: F401
 from tf_transformer import cli, ctrl_c
 from tf_transformer.commands import app
 from tf_transformer.recipe.settings import KEYS
@@ -34,10 +34,6 @@ from tf_transformer.run_directory import RunDirectory
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-sys.path.append(str(DOCS))  # where conf.py has its extensions too
-
-from _extensions import signatures, site_pages  # noqa: E402
-
 PAGES = sorted(DOCS.rglob("*.md"))
 ALL = [*PAGES, *sorted(ROOT / file for file in site_pages.SHOWN_ON)]
 REFERENCE = DOCS / "reference"
@@ -265,7 +261,7 @@ def served(built):
 @pytest.mark.slow
 @NEEDS_SPHINX
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_browser_shows_it_in_the_dark_at_any_width_and_finds_things(served, new_page, width):  # noqa: F811
+def test_a_browser_shows_it_in_the_dark_at_any_width_and_finds_things(served, new_page, width):
     page = new_page(viewport={"width": width, "height": 844}, color_scheme="dark")
     asked = []
     page.on("request", lambda request: asked.append(request.url))

@@ -270,7 +270,7 @@ def test_the_perplexity_is_that_of_the_test_set(run):
         for side, texts in zip((tokenizers.source, tokenizers.target), zip(*pairs, strict=True), strict=True)
     ]
     source_ids, target_ids, labels = (
-        padded([[*start, *row, *end] for row in rows])
+        keras.utils.pad_sequences([[*start, *row, *end] for row in rows], padding="post")
         for rows, start, end in ((tokens[0], [], [3]), (tokens[1], [2], []), (tokens[1], [], [3]))
     )
     logits, _ = reference.transformer(
@@ -288,13 +288,6 @@ def test_the_perplexity_is_that_of_the_test_set(run):
     assert scores["perplexity"] == pytest.approx(math.exp(-of_labels[labels != 0].mean()), rel=1e-4)
     right = (logits.argmax(axis=-1) == labels)[labels != 0].mean()
     assert scores["accuracy"] == pytest.approx(right, abs=1e-3)
-
-
-def padded(rows):
-    ids = np.zeros((len(rows), max(map(len, rows))), "int32")
-    for row, tokens in zip(ids, rows, strict=True):
-        row[: len(tokens)] = tokens
-    return ids
 
 
 def test_the_scores_are_those_of_its_translations(run):

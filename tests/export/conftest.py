@@ -26,6 +26,13 @@ def loaded(tmp_path_factory):
     return tf.saved_model.load(str(tiny_export(tmp_path_factory.getbasetemp())))
 
 
+def with_nothing_but(translator: Translator, *functions: str) -> Translator:
+    """Takes the other graphs out, which its export would hold too."""
+    translator.functions = {name: translator.functions[name] for name in functions}
+    del translator._any, translator._attend
+    return translator
+
+
 # What it was exported with, as `translate_with_options` takes it.
 OPTIONS = {
     "beam_size": 4,

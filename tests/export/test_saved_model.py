@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
+from tests.export.conftest import with_nothing_but
 from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export, tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
@@ -103,13 +104,6 @@ TEXT_OPS = {
     "bpe": {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp"},
     "wordpiece": {"NormalizeUTF8", "FastWordpieceTokenizeWithOffsets"},
 }
-
-
-def with_nothing_but(translator: Translator, *functions: str) -> Translator:
-    """Takes the other graphs out, which its export would hold too."""
-    translator.functions = {name: translator.functions[name] for name in functions}
-    del translator._any, translator._attend
-    return translator
 
 
 def random_translator(kind: str, joint: bool, vocab_size: int) -> Translator:

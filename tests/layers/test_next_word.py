@@ -1,5 +1,6 @@
 """What a decoder is told of the next word, against its definition, one position at a time; and what it makes of it."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -20,15 +21,12 @@ def tokenizers():
     return train_parsing_tokenizers(PAIRS, vocab_size=300)
 
 
-def padded(rows):
-    width = max(map(len, rows))
-    return np.array([[*row, *[0] * (width - len(row))] for row in rows], "int32")
-
-
 def ids_of(tokenizers):
     """Both pairs: sources with their closing token, targets behind the start token."""
-    source = padded([[*ids, 3] for ids in tokenizers.source.tokenize([pair[0] for pair in PAIRS]).to_list()])
-    return source, padded([[2, *ids] for ids in tokenizers.target.tokenize([pair[1] for pair in PAIRS]).to_list()])
+    sources, targets = zip(*PAIRS, strict=True)
+    source = [[*ids, 3] for ids in tokenizers.source.tokenize(list(sources)).to_list()]
+    target = [[2, *ids] for ids in tokenizers.target.tokenize(list(targets)).to_list()]
+    return tuple(keras.utils.pad_sequences(rows, padding="post") for rows in (source, target))
 
 
 def test_it_is_its_definition(tokenizers):

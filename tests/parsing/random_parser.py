@@ -1,8 +1,12 @@
 """A parser of random weights, which writes the oddest trees."""
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from tf_transformer import DecodingOptions, Transformer
+from tf_transformer.parsing import linearise, read_tree
+from tf_transformer.parsing.next_word import next_word_tokens
 from tf_transformer.parsing.parser import Parser
 from tf_transformer.tokenizers import train_parsing_tokenizers
 
@@ -18,9 +22,20 @@ SENTENCES = [
 ]
 
 
-def make_parser(seed, **options):
+def make_parser(seed, next_word=False, **options):
     tokenizers = train_parsing_tokenizers(SENTENCES, vocab_size=300)
     sizes = {"input_vocab_size": 300, "target_vocab_size": tokenizers.target.vocab_size}
     keras.utils.set_random_seed(seed)
-    model = Transformer(1, 16, 2, 32, **sizes, share_embeddings="target", max_length=MAX_LENGTH)
+    told = next_word_tokens(tokenizers.source) if next_word else None
+    model = Transformer(1, 16, 2, 32, **sizes, share_embeddings="target", max_length=MAX_LENGTH, next_word=told)
     return Parser(model, tokenizers, DecodingOptions(**options))
+
+
+def assert_scores_are_those_of_the_trees(parser):
+    """As `score` has them, which forces the linearised trees through the model."""
+    texts = [sentence for sentence, _ in SENTENCES]
+    output = parser.parse(texts)
+    linear = [" ".join(linearise(read_tree(tree.decode()))) for tree in output["tree"].numpy()]
+    log_probs = parser.functions["score"](tf.constant(texts), tf.constant(linear))["score"].numpy()
+    lengths = np.array([len(tokens.split()) + 1 for tokens in linear])
+    np.testing.assert_allclose(output["score"], log_probs / ((5 + lengths) / 6) ** 0.6, rtol=1e-4)

@@ -5,14 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.parsing.random_parser import MAX_LENGTH, SENTENCES
+from tests.export.conftest import with_nothing_but
+from tests.parsing.random_parser import SENTENCES, assert_scores_are_those_of_the_trees, make_parser
 from tests.recipe.recipes import DEMO, refusal
-from tf_transformer import DecodingOptions, Transformer, UserError
+from tf_transformer import UserError
 from tf_transformer.export import export_ctranslate2, export_saved_model
-from tf_transformer.parsing import linearise, read_tree
-from tf_transformer.parsing.next_word import next_word_tokens
-from tf_transformer.parsing.parser import Parser
-from tf_transformer.tokenizers import train_parsing_tokenizers
+from tf_transformer.parsing import read_tree
 
 RECIPE = DEMO.parent / "parsing_demo.yaml"
 TEXTS = [sentence for sentence, _ in SENTENCES]
@@ -21,21 +19,12 @@ TEXTS = [sentence for sentence, _ in SENTENCES]
 @pytest.fixture(scope="module")
 def parser():
     """Of random weights; its beams move about."""
-    tokenizers = train_parsing_tokenizers(SENTENCES, vocab_size=300)
-    sizes = {"input_vocab_size": 300, "target_vocab_size": tokenizers.target.vocab_size}
-    keras.utils.set_random_seed(1)
-    told = next_word_tokens(tokenizers.source)
-    model = Transformer(1, 16, 2, 32, **sizes, share_embeddings="target", max_length=MAX_LENGTH, next_word=told)
-    return Parser(model, tokenizers, DecodingOptions(beam_size=3, extra_length=12))
+    return make_parser(seed=1, next_word=True, beam_size=3, extra_length=12)
 
 
 def test_a_score_is_that_of_the_tree(parser):
     """A search step by step, among hypotheses of as many words or not, against one pass over the tree it found."""
-    output = parser.parse(TEXTS)
-    linear = [" ".join(linearise(read_tree(tree.decode()))) for tree in output["tree"].numpy()]
-    log_probs = parser.functions["score"](tf.constant(TEXTS), tf.constant(linear))["score"].numpy()
-    lengths = np.array([len(tokens.split()) + 1 for tokens in linear])
-    np.testing.assert_allclose(output["score"], log_probs / ((5 + lengths) / 6) ** 0.6, rtol=1e-4)
+    assert_scores_are_those_of_the_trees(parser)
 
 
 def test_words_of_any_kind_have_a_tree(parser):
@@ -48,12 +37,10 @@ def test_words_of_any_kind_have_a_tree(parser):
 
 def test_its_files_hold_it(parser, tmp_path):
     """Its export can do nothing but parse, which takes less time than all signatures."""
-    parser.functions = {"parse": parser.functions["parse"]}
-    del parser._any, parser._attend  # graphs of the others
     parser.model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert again.get_config() == parser.model.get_config()
-    folder = export_saved_model(parser, tmp_path / "parser")
+    folder = export_saved_model(with_nothing_but(parser, "parse"), tmp_path / "parser")
     loaded = tf.saved_model.load(folder).signatures["parse"](text=tf.constant(TEXTS))
     np.testing.assert_array_equal(loaded["tree"], parser.parse(TEXTS)["tree"])
     with pytest.raises(UserError, match="no decoder that is told the next word"):

@@ -9,7 +9,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.parsing.random_parser import MAX_LENGTH, SENTENCES, make_parser
+from tests.export.conftest import with_nothing_but
+from tests.parsing.random_parser import MAX_LENGTH, SENTENCES, assert_scores_are_those_of_the_trees, make_parser
 from tf_transformer.export import export_saved_model
 from tf_transformer.parsing import linearise, read_tree
 
@@ -67,12 +68,7 @@ def test_a_sentence_alone_has_the_tree_that_it_has_in_a_batch(parser):
 
 
 def test_a_score_is_that_of_the_tree(parser):
-    """As `score` has it, which forces the linearised tree through the model."""
-    output = parser.parse(TEXTS)
-    linear = [" ".join(linearise(read_tree(tree.decode()))) for tree in output["tree"].numpy()]
-    log_probs = parser.functions["score"](tf.constant(TEXTS), tf.constant(linear))["score"].numpy()
-    lengths = np.array([len(tokens.split()) + 1 for tokens in linear])
-    np.testing.assert_allclose(output["score"], log_probs / ((5 + lengths) / 6) ** 0.6, rtol=1e-4)
+    assert_scores_are_those_of_the_trees(parser)
 
 
 IN_A_NEW_PROCESS = """
@@ -92,9 +88,7 @@ assert "tf_transformer" not in sys.modules
 
 def test_it_parses_where_this_package_is_not(parser, tmp_path):
     """Its export can do nothing but parse, which takes less time than all signatures."""
-    parser.functions = {"parse": parser.functions["parse"]}
-    del parser._any, parser._attend  # graphs of the others
-    folder = export_saved_model(parser, tmp_path / "parser")
+    folder = export_saved_model(with_nothing_but(parser, "parse"), tmp_path / "parser")
     words = [sys.executable, "-c", IN_A_NEW_PROCESS, str(folder), *TEXTS, "a (b) c", ""]
     out = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     trees = [tree.decode() for tree in parser.parse([*TEXTS, "a (b) c", ""])["tree"].numpy()]

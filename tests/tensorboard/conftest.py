@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import time
 import urllib.parse
 import urllib.request
 import zlib
-from functools import partial
 from pathlib import Path
 
 import keras
@@ -18,7 +16,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from playwright.sync_api import Error as PlaywrightError
+from tensorboard.plugins import base_plugin
+from werkzeug.test import Client
 
+from tests.browser import make_page
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS, one_at_a_time
 from tf_transformer import (
@@ -30,6 +31,7 @@ from tf_transformer import (
     train_tokenizers,
 )
 from tf_transformer.tensorboard import AttentionBoard, attention_summary
+from tf_transformer.tensorboard.plugin import AttentionPlugin
 
 LAYERS, HEADS, STEPS = 2, 4, (1, 2, 3)
 RUN = "toy/attention"
@@ -42,16 +44,6 @@ SENTENCES = [
     "Our dog loves a house.",
 ]
 TAGS = ["1 A man sees a house.", f"2 {NASTY}", "3 Our dog loves a house."]
-
-BROWSERS = "chromium", "chromium-browser", "google-chrome"
-BROWSER_ARGUMENTS = [
-    "--no-sandbox",  # which a container's root can't have
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 @pytest.fixture(scope="session")
@@ -122,6 +114,20 @@ def weights_of(log_dir: Path, tag: str, step: int) -> tuple[list[str], list[str]
     raise AssertionError((tag, step))
 
 
+def plugin_of(folder):
+    return AttentionPlugin(base_plugin.TBContext(logdir=str(folder)))
+
+
+def get(plugin, path, **query):
+    """What the plugin answers, without a server."""
+    return Client(plugin.get_plugin_apps()[path]).get("/", query_string=query)
+
+
+@pytest.fixture(scope="module")
+def plugin(log_dir):
+    return plugin_of(log_dir)
+
+
 @pytest.fixture(scope="module")  # they take much memory, and two files may be tested at once
 def served(log_dir, tmp_path_factory):
     """The address of a real TensorBoard of `log_dir`."""
@@ -147,46 +153,6 @@ def served(log_dir, tmp_path_factory):
         finally:
             process.terminate()
             process.wait()
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    """A headless Chromium, driven by Playwright."""
-    path = next((found for found in map(shutil.which, BROWSERS) if found), None)
-    if not path:
-        pytest.skip(f"needs a browser: none of {', '.join(BROWSERS)} is here")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=BROWSER_ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def problems():
-    """What the pages have told the console of errors."""
-    return []
-
-
-def make_page(chromium, problems, stack, **options):
-    """Opens a page that is closed with the stack."""
-    context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-    stack.callback(context.close)
-    page = context.new_page()
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-    page.on("dialog", lambda dialog: problems.append(dialog.message))
-    return page
-
-
-@pytest.fixture
-def new_page(chromium, problems):
-    """Opens pages of a given size; no page may tell the console of an error."""
-    problems.clear()
-    with contextlib.ExitStack() as stack:
-        yield partial(make_page, chromium, problems, stack)
-    assert problems == []
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from playwright.sync_api import expect
-from tensorboard.plugins import base_plugin
-from werkzeug.test import Client
 
 from tests.tensorboard.conftest import (
     HEADS,
@@ -24,19 +22,17 @@ from tests.tensorboard.conftest import (
     address,
     cell_of,
     drawn_weights,
+    get,
     saved,
     weights_of,
 )
 from tf_transformer.pieces import shown
-from tf_transformer.tensorboard.plugin import AttentionPlugin
 
 
-def test_a_real_tensorboard_serves_what_the_plugin_answers(served, log_dir):
+def test_a_real_tensorboard_serves_what_the_plugin_answers(served, plugin):
     """What it answers to which request, tests/tensorboard/test_plugin.py asserts."""
     route = f"{served}/data/plugin/attention"
-    plugin = AttentionPlugin(base_plugin.TBContext(logdir=str(log_dir)))
-    answer = Client(plugin.get_plugin_apps()["/runs"]).get("/")
-    assert json.load(urllib.request.urlopen(f"{route}/runs")) == answer.json
+    assert json.load(urllib.request.urlopen(f"{route}/runs")) == get(plugin, "/runs").json
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"{route}/header?run=toy%2Fattention&tag=none&step=1")
     for trick in ("/../../../../etc/passwd", "/..%2f..%2fplugin.py", "/static/app.js", "/%2e%2e/record.py"):

@@ -9,31 +9,17 @@ import tensorflow as tf
 from tensorboard.plugins import base_plugin
 from werkzeug.test import Client
 
-from tests.tensorboard.conftest import LAYERS, STEPS, TAGS, weights_of
+from tests.tensorboard.conftest import LAYERS, RUN, STEPS, TAGS, get, plugin_of, weights_of
 from tf_transformer.tensorboard import attention_summary
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.plugin import AttentionPlugin
 
-RUN = "toy/attention"
 ONE = {"cross": np.ones((1, 1, 1, 1))}
-
-
-def plugin_of(folder):
-    return AttentionPlugin(base_plugin.TBContext(logdir=str(folder)))
-
-
-def get(plugin, path, **query):
-    return Client(plugin.get_plugin_apps()[path]).get("/", query_string=query)
 
 
 def write(folder, name="a", step=0, attention=ONE, **options):
     with tf.summary.create_file_writer(str(folder)).as_default(step=step):
         assert attention_summary(name, ["x"], ["y"], attention, **options)
-
-
-@pytest.fixture(scope="module")
-def plugin(log_dir):
-    return plugin_of(log_dir)
 
 
 def test_runs_tags_and_steps(plugin):

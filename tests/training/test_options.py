@@ -39,22 +39,18 @@ OPTIONS = {
     "XLA and R-Drop": ["training.jit_compile=true", "training.r_drop=1.0"],
     "steps per execution": ["training.steps_per_execution=50"],
 }
-
-
-# Each alone takes minutes together. Parts and XLA are held to the plain step in test_steps.py.
-TOGETHER = {
-    "several at once": [
-        *OPTIONS["pre-norm"],
-        *OPTIONS["learned positions"],
-        *OPTIONS["attention dropout"],
-        *OPTIONS["activation dropout"],
-        *OPTIONS["cosine"],
-        *OPTIONS["weight decay"],
-        *OPTIONS["clipping"],
-        *OPTIONS["R-Drop"],
-    ]
-}
-QUICK = {"paper", "bfloat16", "float16", *TOGETHER}
+OPTIONS["several at once"] = [
+    *OPTIONS["pre-norm"],
+    *OPTIONS["learned positions"],
+    *OPTIONS["attention dropout"],
+    *OPTIONS["activation dropout"],
+    *OPTIONS["cosine"],
+    *OPTIONS["weight decay"],
+    *OPTIONS["clipping"],
+    *OPTIONS["R-Drop"],
+]
+# The others, each alone, are slow. Parts and XLA are held to the plain step in test_steps.py.
+QUICK = {"paper", "bfloat16", "float16", "several at once"}
 
 
 def test_each_option_reaches_the_model():
@@ -118,12 +114,11 @@ def loss_of_guessing(labels):
 
 
 @pytest.mark.parametrize(
-    "option",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in (*OPTIONS, *TOGETHER)],
+    "option", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in OPTIONS]
 )
 def test_it_learns(option):
     keras.utils.set_random_seed(1)
-    recipe = load_recipe(DEMO, [*SHRUNK, *{**OPTIONS, **TOGETHER}[option]])
+    recipe = load_recipe(DEMO, [*SHRUNK, *OPTIONS[option]])
     model = make_model(recipe, VOCABULARY, VOCABULARY)
     inputs, labels = fixed_data()
 

@@ -1,0 +1,57 @@
+"""A real browser and its pages, for every test that looks at one."""
+
+import contextlib
+import shutil
+from functools import partial
+
+import pytest
+
+BROWSERS = "chromium", "chromium-browser", "google-chrome"
+BROWSER_ARGUMENTS = [
+    "--no-sandbox",  # which a container's root can't have
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A headless Chromium, driven by Playwright."""
+    path = next((found for found in map(shutil.which, BROWSERS) if found), None)
+    if not path:
+        pytest.skip(f"needs a browser: none of {', '.join(BROWSERS)} is here")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=BROWSER_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def problems():
+    """What the pages have told the console of errors."""
+    return []
+
+
+def make_page(chromium, problems, stack, **options):
+    """Opens a page that is closed with the stack."""
+    context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    stack.callback(context.close)
+    page = context.new_page()
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: problems.append(dialog.message))
+    return page
+
+
+@pytest.fixture
+def new_page(chromium, problems):
+    """Opens pages of a given size; no page may tell the console of an error."""
+    problems.clear()
+    with contextlib.ExitStack() as stack:
+        yield partial(make_page, chromium, problems, stack)
+    assert problems == []
