@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tf_transformer.data.batching import make_batches, padding_share, shuffled, with_known_length
@@ -107,6 +107,7 @@ texts = st.text(st.sampled_from("ab é👍\x00\u2028"), max_size=24)
     spare=st.integers(0, 60),
     shuffle_buffer=st.sampled_from([None, 1, 7, 100]),
 )
+@example(pairs=[("a", "a"), ("b", "a"), ("b", "a")], max_length=2, max_ratio=None, spare=0, shuffle_buffer=None)
 def test_each_kept_pair_comes_exactly_once_and_no_batch_is_too_big(pairs, max_length, max_ratio, spare, shuffle_buffer):
     limits = {"max_length": max_length, "max_ratio": max_ratio}
     batch_tokens = max_length + spare
@@ -129,6 +130,8 @@ def test_each_kept_pair_comes_exactly_once_and_no_batch_is_too_big(pairs, max_le
         bad_ratio=expected["bad_ratio"],
         source_tokens=sum(len(source) + 1 for source, _ in kept),
         target_tokens=sum(len(target) + 1 for _, target in kept),
+        copied=sum(source == target for source, target in kept),
+        repeated=len(kept) - len(set(kept)),
     )
 
 
