@@ -64,9 +64,9 @@ def test_examples_of_docstrings(name, monkeypatch):
 
 @pytest.fixture
 def from_python():
-    """The README's example of training from Python."""
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## From Python")[1]
-    code = re.search(r"```python\n(.*?)```", section, re.S)[1]
+    """The example of training from Python."""
+    page = (ROOT / "docs" / "from_python.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.S)[1]
     assert len(code.strip().splitlines()) <= 30
     return code
 
@@ -79,7 +79,7 @@ def run_from_python(code, folder):
 
 
 @pytest.mark.slow
-def test_readme_fit_from_python_learns_as_it_stands(from_python, tmp_path):
+def test_fit_from_python_learns_as_it_stands(from_python, tmp_path):
     # An untrained model's perplexity is about the vocabulary's size, 1,000.
     asking = "\nassert model.evaluate(validation, verbose=0, return_dict=True)['perplexity'] < 200"
     shown = run_from_python(from_python + asking, tmp_path)

@@ -1,7 +1,7 @@
 """Every block of every document does what the document says.
 
-Programs run page by page, in their order. Commands of the README run, on tiny data; those of the other pages, which
-take hours, several machines or a server, are read by the very command line that they are for.
+Programs run page by page, in their order. Commands of a reader's first pages run, on tiny data; those of the other
+pages, which take hours, several machines or a server, are read by the very command line that they are for.
 """
 
 import argparse
@@ -35,7 +35,7 @@ LANGUAGES = "python", "sh", "yaml", ""  # the last: formulas, figures and folder
 # -- what differs here: each must be in the text ----
 
 SMALLER = {
-    "README.md": [
+    "docs/from_python.md": [
         ('tt.DemoSource("train")', 'list(tt.DemoSource("test"))[:64]'),
         ('tt.DemoSource("validation")', 'list(tt.DemoSource("validation"))[:4]'),
         ("vocab_size=1000", "vocab_size=400"),
@@ -49,7 +49,7 @@ SMALLER = {
     ],
     "docs/several_machines.md": [("steps_per_epoch=100", "steps_per_epoch=1")],
 }
-# Pages that go on from the README's example, which they name, before its `fit`.
+# Pages that go on from the example of training from Python, which they name, before its `fit`.
 GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
 NOT_RUN = {
     "keras.distribution.set_distribution(": "needs the JAX backend; tests/backends/test_data_parallel.py does it",
@@ -65,6 +65,8 @@ IN_THE_SHELL = {
 }
 VARIABLES = {"DATA": "data", "TOK": "data", "TATOEBA": "data", "SLURM_JOB_NODELIST": "node[0-1]", "SLURM_PROCID": "1"}
 VARIABLES["SLURM_JOB_ID"] = "7"
+# Pages whose commands run one after another, since each page uses what those before it have made.
+RUN = "README.md", "docs/your_own_corpus.md", "docs/translating.md", "docs/tensorboard.md"
 ONLY_READ = {
     "train/README.md": "hours of training on corpora that are not in the repository",
     "serving/README.md": "needs Docker and a server; tests/export/test_serving.py runs curl and the client",
@@ -77,7 +79,6 @@ ONLY_READ = {
     "docs/layers.md": "twenty minutes; tests/benchmarks/test_layers.py does a few sizes",
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
     "docs/sweeps.md": "half an hour; tests/sweep/ does it with two trainings of two steps",
-    "docs/tensorboard.md": "a server, which tests/tensorboard/ starts",
 }
 
 
@@ -119,15 +120,15 @@ def run_blocks(blocks, namespace, replacements=()):
 
 
 def example_before_its_fit():
-    """The names of the README's example from Python, with the model compiled and never called."""
-    (block,) = [block for block in blocks_of("README.md", "python") if "model.fit(" in block.text]
-    text = replaced(block.text, SMALLER["README.md"]).split("model.fit(")[0]
+    """The names of the example of training from Python, with the model compiled and never called."""
+    (block,) = blocks_of("docs/from_python.md", "python")
+    text = replaced(block.text, SMALLER["docs/from_python.md"]).split("model.fit(")[0]
     namespace = {}
     run_blocks([block._replace(text=text)], namespace)
     return namespace
 
 
-# What these pages show, tests of their own do; README and the other pages are run by `make test`.
+# What these pages show, tests of their own do; the other pages are run by `make test`.
 LONG = {"docs/parsing.md", "docs/tensorboard.md"}
 
 
@@ -147,14 +148,14 @@ def test_programs_run_in_their_order(page, folder, models, tiny_run_directory, t
     (folder / "runs").mkdir(exist_ok=True)
     (folder / "runs" / "NAME").symlink_to(tiny_run_directory.path)
     run_blocks(blocks, namespace, SMALLER.get(page, []))
-    if page == "README.md":
+    if page == "docs/from_python.md":
         assert (folder / "savedmodels" / "from_python" / "1" / "saved_model.pb").is_file()
     if page == "docs/tensorboard.md":
         assert list((folder / "logs" / "attention").glob("*tfevents*"))
 
 
 def test_every_block_is_of_a_kind_that_is_tested():
-    assert {page for page in PAGES if blocks_of(page, "sh")} == {"README.md", *ONLY_READ}
+    assert {page for page in PAGES if blocks_of(page, "sh")} == {*RUN, *ONLY_READ}
     for page in PAGES:
         assert {block.language for block in blocks_of(page)} <= set(LANGUAGES)
         for block in blocks_of(page, ""):
@@ -273,11 +274,15 @@ def test_commands_are_read_by_what_they_start(page, own, monkeypatch):
         read(command, monkeypatch)
 
 
-def test_commands_of_the_readme_run(own, models, monkeypatch, capsysbinary):
-    """One after another, in this process, which has TensorFlow."""
-    commands = commands_of(script_of("README.md", []), own, VARIABLES)
-    assert {command.line for command in commands} == {block.line for block in blocks_of("README.md", "sh")}
-    for command in commands:
+def test_commands_of_the_first_pages_run(own, models, monkeypatch, capsysbinary):
+    """One after another, in this process, which has TensorFlow. What two pages have runs once."""
+    commands = {}
+    for page in RUN:
+        of_page = commands_of(script_of(page, []), own, VARIABLES)
+        assert {command.line for command in of_page} == {block.line for block in blocks_of(page, "sh")}
+        for command in of_page:
+            commands.setdefault((command.stdin, command.program, *command.arguments), command)
+    for command in commands.values():
         read(command, monkeypatch)
         if command.program == "tf-transformer":
             monkeypatch.setattr(sys, "argv", ["tf-transformer", *command.arguments])
