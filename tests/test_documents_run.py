@@ -66,7 +66,7 @@ IN_THE_SHELL = {
 VARIABLES = {"DATA": "data", "TOK": "data", "TATOEBA": "data", "SLURM_JOB_NODELIST": "node[0-1]", "SLURM_PROCID": "1"}
 VARIABLES["SLURM_JOB_ID"] = "7"
 # Pages whose commands run one after another, since each page uses what those before it have made.
-RUN = "README.md", "docs/your_own_corpus.md", "docs/translating.md", "docs/tensorboard.md"
+RUN = "README.md", "docs/first_model.md", "docs/your_own_corpus.md", "docs/translating.md", "docs/tensorboard.md"
 ONLY_READ = {
     "train/README.md": "hours of training on corpora that are not in the repository",
     "serving/README.md": "needs Docker and a server; tests/export/test_serving.py runs curl and the client",
