@@ -15,7 +15,7 @@ from machine import describe_machine
 from processes import EngineProcess
 from report import Result, circumstances, table
 
-from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory, load_model
 
 OURS = "tf_transformer"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer.model import Transformer
+from tf_transformer.models.transformer import Transformer
 from tf_transformer.tokenizers import TokenizerPair
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 

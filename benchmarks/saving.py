@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from tf_transformer import Transformer, TransformerAdam
-from tf_transformer.presets import PRESETS
-from tf_transformer.training import Checkpoints
-from tf_transformer.training.state import TrainingState
+from tf_transformer.models.presets import PRESETS
+from tf_transformer.runs import Checkpoints
+from tf_transformer.runs.state import TrainingState
 
 TIMES = 5
 MODELS = {

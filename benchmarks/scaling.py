@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from tf_transformer.launcher import worker_configs
-from tf_transformer.presets import PAPER_VOCAB_SIZE, PRESETS
+from tf_transformer.distributed.launcher import worker_configs
+from tf_transformer.models.presets import PAPER_VOCAB_SIZE, PRESETS
 
 DEVICES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 BYTES = 4  # gradients are summed in float32, in mixed precision too
@@ -148,9 +148,8 @@ def work(steps: int) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from tf_transformer import SmoothedCrossEntropy, Transformer, TransformerAdam
-    from tf_transformer.training import make_strategy
-    from tf_transformer.training.multi_worker import worker_share
+    from tf_transformer import SmoothedCrossEntropy, Transformer, TransformerAdam, make_strategy
+    from tf_transformer.distributed.multi_worker import worker_share
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     strategy = make_strategy("mirrored")

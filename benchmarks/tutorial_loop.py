@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tf_transformer.model import Transformer
+from tf_transformer.models.transformer import Transformer
 from tf_transformer.tokenizers import TokenizerPair
 from tf_transformer.tokenizers.base import END_ID, START_ID
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tiny_run import tiny_export, tiny_run
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.runs.directory import RunDirectory
 
 pytest_plugins = ["tests.browser"]
 

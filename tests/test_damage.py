@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from tests.tiny_run import PAIRS, tiny_export, tiny_run
-from tf_transformer.checksums import CHECKSUMS
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.inspection import load_attend
-from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.files.checksums import CHECKSUMS
+from tf_transformer.inspection.sentence import load_attend
+from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.tokenizers import TokenizerPair, train_tokenizers
 from tf_transformer.translation import load_translate
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_package import SUBPACKAGES
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = "train", "savedmodels", "serving", "benchmarks"
 PAGES = [ROOT / "README.md", *(ROOT / folder / "README.md" for folder in FOLDERS), *ROOT.glob("docs/*.md")]
@@ -24,25 +26,13 @@ LONG = {
     f"tf_transformer.{name}"
     for name in (
         *("experiment.exporting", "experiment.runner", "experiment.scoring", "export.saved_model"),
+        "inspection.sentence",
         *("tensorboard.board", "tensorboard.page", "training.data_wait"),
     )
 }
-PACKAGES = [
-    "data",
-    "decoding",
-    "experiment",
-    "export",
-    "layers",
-    "parsing",
-    "recipe",
-    "sweep",
-    "tensorboard",
-    "tokenizers",
-    "training",
-]
 
 
-@pytest.mark.parametrize("package", [None, *PACKAGES])
+@pytest.mark.parametrize("package", [None, *SUBPACKAGES])
 def test_every_public_class_and_function_has_an_example(package):
     module = importlib.import_module(f"tf_transformer.{package}" if package else "tf_transformer")
     public = {name: getattr(module, name) for name in module.__all__}

@@ -26,9 +26,9 @@ from tests.tiny_parser import tiny_parser_export
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
 from tf_transformer import cli
 from tf_transformer.commands import app
+from tf_transformer.distributed.cluster import read_cluster
 from tf_transformer.recipe import load_recipe
 from tf_transformer.sweep import load_sweep
-from tf_transformer.training.cluster import read_cluster
 
 LANGUAGES = "python", "sh", "yaml", ""  # the last: formulas, figures and folders
 
@@ -71,7 +71,7 @@ ONLY_READ = {
     "train/README.md": "hours of training on corpora that are not in the repository",
     "serving/README.md": "needs Docker and a server; tests/export/test_serving.py runs curl and the client",
     "benchmarks/README.md": "hours; tests/benchmarks/ runs the scripts",
-    "docs/several_machines.md": "several machines; tests/training/test_multi_worker.py and tests/test_launcher.py",
+    "docs/several_machines.md": "several machines; test_multi_worker.py and test_launcher.py in tests/distributed/",
     "docs/training.md": "installs, and needs JAX; tests/backends/ trains on it",
     "docs/reliability.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
     "docs/parsing.md": "a minute or two of training; tests/cli/test_parse.py does it with fewer trees",

@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 import tf_transformer as tt
-from tf_transformer.training import TransformerAdam, make_strategy
+from tf_transformer import make_strategy
+from tf_transformer.training import TransformerAdam
 
 
 def living_graphs():

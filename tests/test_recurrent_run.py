@@ -11,10 +11,10 @@ from tests.eager import eagerly
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
 from tf_transformer import UserError, export_ctranslate2, load_model
 from tf_transformer.experiment import export_run, train
-from tf_transformer.inspection import inspect, load_attend
+from tf_transformer.inspection.sentence import inspect, load_attend
+from tf_transformer.models.recurrent import RecurrentModel
 from tf_transformer.recipe import load_recipe
-from tf_transformer.recurrent_model import RecurrentModel
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.translation import load_translate, translate_texts
 

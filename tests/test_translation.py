@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
-from tf_transformer.inspection import load_attend
-from tf_transformer.run_directory import load_model
+from tf_transformer.inspection.sentence import load_attend
+from tf_transformer.runs.directory import load_model
 from tf_transformer.translation import Translation, load_translate, load_translator, translate_texts
 
 

@@ -15,7 +15,7 @@ from tests.cli.command import contents
 from tests.tiny_run import RECIPE, tiny_run
 from tf_transformer.errors import UserError
 from tf_transformer.recipe import load_recipe, reading
-from tf_transformer.run_directory import load_model
+from tf_transformer.runs.directory import load_model
 
 SOURCES = sorted(Path(tf_transformer.__file__).parent.rglob("*.py"))
 

@@ -4,7 +4,7 @@ from itertools import product
 from pathlib import Path
 
 from tests.tiny_run import RECIPE, one_at_a_time, settings
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.runs.directory import RunDirectory
 
 _SUBJECTS = ["(NP-SBJ (DT A) (NN man))", "(NP-SBJ (PRP$ Our) (JJ old) (NN dog))", "(NP-SBJ (PRP She))"]
 _VERBS = ["(VBZ sees)", "(VBZ loves)"]

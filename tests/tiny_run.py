@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.runs.directory import RunDirectory
 
 RECIPE = Path(__file__).parents[1] / "train" / "recipes" / "demo.yaml"
 

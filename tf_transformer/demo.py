@@ -14,10 +14,10 @@ from rich.table import Table
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run, train
-from tf_transformer.inspection import inspect, load_attend
-from tf_transformer.plots import plot_inspection
+from tf_transformer.inspection.plots import plot_inspection
+from tf_transformer.inspection.sentence import inspect, load_attend
 from tf_transformer.recipe import Recipe
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.runs.directory import RunDirectory
 
 # What a user types to translate with the export: nothing of this package is needed.
 # The loaded object keeps its variables alive, so it must have a name.

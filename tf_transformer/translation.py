@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tf_transformer.checksums import check_checksums
 from tf_transformer.errors import UserError, check_is_list
-from tf_transformer.run_directory import RunDirectory, is_run, load_model
+from tf_transformer.files.checksums import check_checksums
+from tf_transformer.runs.directory import RunDirectory, is_run, load_model
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions

@@ -89,7 +89,7 @@ def load(options: Options, batches: list[Batch]) -> Training:
     from keras import ops
     from keras_rounds import keras_training, set_up_threads
 
-    from tf_transformer.replicas import sum_over_replicas
+    from tf_transformer.distributed.replicas import sum_over_replicas
 
     set_up_threads(options)
     sizes = options["sizes"]

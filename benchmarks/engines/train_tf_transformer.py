@@ -10,8 +10,8 @@ def load(options: Options, batches: list[Batch]) -> Training:
     from keras_rounds import keras_training, set_up_threads
 
     from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, TransformerAdam
+    from tf_transformer.distributed.strategy import set_single_threaded_operations
     from tf_transformer.training import TokenCount
-    from tf_transformer.training.distribution import set_single_threaded_operations
 
     side_by_side = options.get("side_by_side", False)
     if side_by_side:

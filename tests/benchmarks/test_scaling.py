@@ -32,7 +32,7 @@ def test_a_ring_by_hand(scaling):
 
 def test_the_operations_are_those_of_the_weights(scaling):
     """Six for each weight that a token meets: all but biases, norms and the sums with the embedding's rows."""
-    from tf_transformer.presets import PRESETS
+    from tf_transformer.models.presets import PRESETS
 
     for name in ("base", "big"):
         weights = scaling.flops_per_token(name) / 6

@@ -9,7 +9,7 @@ import pytest
 
 import tf_transformer
 from tests.cli.command import COMMAND
-from tf_transformer.presets import PRESETS, count_parameters
+from tf_transformer.models.presets import PRESETS, count_parameters
 
 
 def test_help_answers_without_tensorflow():

@@ -14,7 +14,7 @@ import yaml
 from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
 from tf_transformer import make_batches
-from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory, load_model
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 

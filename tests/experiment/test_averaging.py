@@ -7,7 +7,7 @@ from tests.experiment.small_recipe import recipe
 from tf_transformer import Transformer, UserError, experiment, load_model
 from tf_transformer.experiment import fitting, runner
 from tf_transformer.experiment.averaging import average_checkpoints
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.runs.directory import RunDirectory
 
 
 def checkpoint(run, step, width=8, heads=2):

@@ -30,7 +30,7 @@ from tf_transformer import (
     train_tokenizers,
 )
 from tf_transformer.experiment.corpus import tell_batches
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.hparams import settings
 from tf_transformer.terminal import show_scores

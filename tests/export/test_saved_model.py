@@ -19,8 +19,8 @@ from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export, tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.export import Translator, export_saved_model, used_ops, version_folder
-from tf_transformer.model import Transformer
-from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.models.transformer import Transformer
+from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.tokenizers import train_tokenizers
 
 BATCHES = {

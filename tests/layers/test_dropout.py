@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tf_transformer import make_strategy
 from tf_transformer.layers.dropout import LEVELS, Dropout
-from tf_transformer.training import make_strategy
 
 SIZE = 400_000
 

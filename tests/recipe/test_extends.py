@@ -5,7 +5,7 @@ import yaml
 
 from tests.recipe.recipes import DEMO, SMALLEST, refusal
 from tf_transformer.errors import UserError
-from tf_transformer.presets import PRESETS
+from tf_transformer.models.presets import PRESETS
 from tf_transformer.recipe import load_recipe, save_recipe
 
 

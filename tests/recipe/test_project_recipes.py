@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.recipe.recipes import ALL_KEYS, BASE, FOLDER, MULTI30K, RECIPES, dotted, recipe_id
-from tf_transformer.presets import PRESETS, count_parameters
+from tf_transformer.models.presets import PRESETS, count_parameters
 from tf_transformer.recipe import load_recipe
 
 # What each row of Table 3 changes in the base model, and nothing else.

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tests.recipe.recipes import FOLDER, RECIPES, recipe_id
 from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import experiment, load_model, make_batches, train_tokenizers
-from tf_transformer.model_kinds import MODEL_KINDS
+from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.recipe import Recipe, load_recipe
 
 pytestmark = pytest.mark.usefixtures("eager")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.recipe.recipes import DEFAULTS, DEMO, MULTI30K, RECIPES, SMALLEST, dotted, recipe_id, refusal
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.presets import PRESETS
+from tf_transformer.models.presets import PRESETS
 from tf_transformer.recipe import Recipe, load_recipe, save_recipe
 
 # --- defaults, presets, overrides -----------------------------------------------------------------

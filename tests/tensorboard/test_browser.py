@@ -26,7 +26,7 @@ from tests.tensorboard.conftest import (
     saved,
     weights_of,
 )
-from tf_transformer.pieces import shown
+from tf_transformer.inspection.pieces import shown
 
 
 def test_a_real_tensorboard_serves_what_the_plugin_answers(served, plugin):

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.tensorboard.conftest import LAYERS, STEPS, TAGS, drawn_weights, weights_of
-from tf_transformer.inspection import Inspection
-from tf_transformer.pieces import shown
+from tf_transformer.inspection.pieces import shown
+from tf_transformer.inspection.sentence import Inspection
 from tf_transformer.tensorboard import write_page
 
 SIDES = {"cross": ("translation", "source"), "encoder": ("source", "source"), "decoder": ("translation", "translation")}

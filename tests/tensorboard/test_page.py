@@ -7,7 +7,7 @@ import numpy as np
 from playwright.sync_api import expect
 
 from tests.tensorboard.conftest import cell_of, saved
-from tf_transformer.inspection import Inspection
+from tf_transformer.inspection.sentence import Inspection
 from tf_transformer.tensorboard import show, write_page
 
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer import TransformerAdam
-from tf_transformer.training import AveragedWeights, Checkpoints, EpochEnds, make_strategy
+from tf_transformer import TransformerAdam, make_strategy
+from tf_transformer.runs import Checkpoints
+from tf_transformer.training import AveragedWeights, EpochEnds
 
 MOMENTUM = 0.8
 EPOCHS, STEPS_PER_EPOCH, STEPS = 3, 4, 10  # it stops in the middle of the last epoch

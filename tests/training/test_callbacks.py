@@ -8,15 +8,15 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import Perplexity, SmoothedCrossEntropy, Transformer, TransformerSchedule
+from tf_transformer.runs import Checkpoints
+from tf_transformer.runs.state import TrainingState
 from tf_transformer.training import (
-    Checkpoints,
     EpochEnds,
     Pace,
     TokenCount,
     ValidationBleu,
     callbacks,
 )
-from tf_transformer.training.state import TrainingState
 
 SOURCE, TARGET, LABELS = (
     np.array([[5, 9, 3], [7, 3, 0]]),

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.training import DataWait, make_strategy
+from tf_transformer import make_strategy
+from tf_transformer.training import DataWait
 
 STEPS, EPOCHS = 6, 2
 

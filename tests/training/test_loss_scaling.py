@@ -9,10 +9,9 @@ import tensorflow as tf
 
 from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.tiny_run import PAIRS
-from tf_transformer import experiment
+from tf_transformer import experiment, make_strategy
 from tf_transformer.experiment import compiling
-from tf_transformer.run_directory import RunDirectory
-from tf_transformer.training import make_strategy
+from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.training.callbacks import steps_taken
 from tf_transformer.training.loss_scaling import LossScaling
 

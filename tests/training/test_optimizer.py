@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer import CosineSchedule, InverseSqrtSchedule, Transformer, TransformerAdam, TransformerSchedule
+from tf_transformer import (
+    CosineSchedule,
+    InverseSqrtSchedule,
+    Transformer,
+    TransformerAdam,
+    TransformerSchedule,
+    make_strategy,
+)
 from tf_transformer.recipe import TrainingSettings
-from tf_transformer.training import make_optimizer, make_strategy
+from tf_transformer.training import make_optimizer
 
 STEPS = 6
 SHAPES = [(3, 4), (4,), (2, 3, 2), ()]

@@ -11,9 +11,9 @@ from tests.experiment.small_recipe import on
 from tests.tiny_run import PAIRS
 from tf_transformer import SmoothedCrossEntropy, experiment, make_batches
 from tf_transformer.errors import UserError
-from tf_transformer.run_directory import RunDirectory, load_model
-from tf_transformer.training import Checkpoints
-from tf_transformer.training.state import TrainingState
+from tf_transformer.runs import Checkpoints
+from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.state import TrainingState
 
 
 def test_a_loss_that_is_no_number_ends_the_training(eager, tmp_path):

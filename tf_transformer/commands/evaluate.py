@@ -28,7 +28,7 @@ from tf_transformer.terminal import (
 )
 
 if TYPE_CHECKING:
-    from tf_transformer.run_directory import RunDirectory
+    from tf_transformer.runs.directory import RunDirectory
 
 
 @app.command()
@@ -69,7 +69,7 @@ def evaluate(
     with quiet_tensorflow(streams=True):
         from tf_transformer import experiment
         from tf_transformer.evaluation import evaluate_translations
-        from tf_transformer.run_directory import RunDirectory, is_run
+        from tf_transformer.runs.directory import RunDirectory, is_run
         from tf_transformer.translation import load_translate
 
     where = {"source": str(source), "reference": str(reference), **changes}
@@ -95,7 +95,7 @@ def _evaluate_parser(
     with quiet_tensorflow(streams=True):
         from tf_transformer import experiment
         from tf_transformer.parsing.parses import evaluate_parses, load_parse
-        from tf_transformer.run_directory import RunDirectory, is_run
+        from tf_transformer.runs.directory import RunDirectory, is_run
 
     where = {"trees": str(file), **changes, **given(grammar=grammar)}
     if is_run(model):

@@ -46,7 +46,7 @@ def export(
         raise UserError("--quantization is CTranslate2's; give --format ctranslate2 with it, or --float16")
     with quiet_tensorflow():
         from tf_transformer import experiment
-        from tf_transformer.run_directory import RunDirectory
+        from tf_transformer.runs.directory import RunDirectory
 
     opened = RunDirectory.of_model(run)
     if file_format == "ctranslate2":

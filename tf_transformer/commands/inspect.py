@@ -53,7 +53,7 @@ def inspect(
     if logdir:
         check_can_be_made(logdir / "run")
     with quiet_tensorflow():
-        from tf_transformer.inspection import inspect, load_attend
+        from tf_transformer.inspection.sentence import inspect, load_attend
         from tf_transformer.tensorboard.board import write_to_log_dir
         from tf_transformer.tensorboard.page import write_page
 
@@ -72,6 +72,6 @@ def inspect(
     if html:
         notes.print(f"page: {write_page(html, inspections, str(model))}")
     if png:
-        from tf_transformer.plots import plot_inspection
+        from tf_transformer.inspection.plots import plot_inspection
 
         notes.print(f"picture: {plot_inspection(inspections[0], png)}")

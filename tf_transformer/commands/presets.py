@@ -18,7 +18,7 @@ from tf_transformer.terminal import notes
 @app.command()
 def presets(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
     """Lists the paper's configurations, with their exact sizes and what the paper says of each."""
-    from tf_transformer.presets import PRESETS
+    from tf_transformer.models.presets import PRESETS
 
     if as_json:
         rows = [{**dataclasses.asdict(preset), "parameters": preset.parameters} for preset in PRESETS.values()]

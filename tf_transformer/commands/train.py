@@ -37,8 +37,8 @@ def train(
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Trains a model from a recipe and scores it; broken off, it goes on when the same command is given again."""
+    from tf_transformer.distributed.cluster import is_chief, read_cluster
     from tf_transformer.recipe import load_recipe
-    from tf_transformer.training.cluster import is_chief, read_cluster
 
     check_is_no_run(recipe)
     loaded = load_recipe(recipe, overrides or [])
@@ -46,7 +46,7 @@ def train(
         if loaded.training.distribution == "single" or read_cluster():
             other = "TF_CONFIG names others; unset it" if read_cluster() else "training.distribution is single"
             raise UserError(f"--workers is {workers}, and {other}, or leave --workers out")
-        from tf_transformer.launcher import run_workers
+        from tf_transformer.distributed.launcher import run_workers
 
         words = [str(recipe), *(word for each in overrides or [] for word in ("--set", each)), "--resume", resume]
         words += (["--run-dir", str(run_dir)] if run_dir else []) + (["--json"] if as_json else [])

@@ -21,7 +21,7 @@ from tf_transformer.decoding.weights import (
 from tf_transformer.layers.lstm import LSTM, lstm_step
 
 if TYPE_CHECKING:
-    from tf_transformer.recurrent_model import RecurrentModel
+    from tf_transformer.models.recurrent import RecurrentModel
 
 Cache = dict[str, Any]
 

@@ -10,7 +10,7 @@ from tf_transformer.decoding.candidates import pick
 from tf_transformer.layers.masks import PAD_ID
 
 if TYPE_CHECKING:
-    from tf_transformer.model import Transformer
+    from tf_transformer.models.transformer import Transformer
 
 
 def shift_right(target_ids: Any, start_id: int) -> Any:

@@ -28,7 +28,7 @@ from tf_transformer.layers.attention import FORBIDDEN
 
 if TYPE_CHECKING:
     from tf_transformer.layers.decoder import DecoderLayer
-    from tf_transformer.model import Transformer
+    from tf_transformer.models.transformer import Transformer
 
 Cache = dict[str, Any]
 

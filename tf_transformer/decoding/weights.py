@@ -15,7 +15,7 @@ from tf_transformer.layers.attention import FORBIDDEN, MultiHeadAttention
 from tf_transformer.layers.masks import padding_mask
 
 if TYPE_CHECKING:
-    from tf_transformer.sequence_model import SequenceModel
+    from tf_transformer.models.sequence_model import SequenceModel
 
 
 def read(variable: Any, dtype: str) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tf_transformer.model_kinds import MODEL_KINDS
+from tf_transformer.models.kinds import MODEL_KINDS
+from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe
-from tf_transformer.sequence_model import SequenceModel
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.loss_scaling import LossScaling
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount

@@ -11,7 +11,7 @@ from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, i
 from tf_transformer.export.saved_model import export_saved_model, version_folder
 from tf_transformer.export.translator import make_translator
 from tf_transformer.recipe import load_recipe
-from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory, load_model
 
 
 def export_run(

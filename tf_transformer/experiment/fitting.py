@@ -10,21 +10,21 @@ import keras
 from rich.console import Console
 
 from tf_transformer.data.lookup import find_pairs
+from tf_transformer.distributed.cluster import is_chief
+from tf_transformer.distributed.multi_worker import check_agreement, chief_first, is_multi_worker, worker_share
 from tf_transformer.experiment.corpus import Pairs
 from tf_transformer.export.translator import make_translator
-from tf_transformer.model import Transformer
+from tf_transformer.models.transformer import Transformer
 from tf_transformer.recipe import Recipe
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.runs.checkpoints import Checkpoints
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.interruption import Interruption
+from tf_transformer.runs.state import TrainingState
 from tf_transformer.tensorboard.event_file import forget_after
 from tf_transformer.tensorboard.training import tensorboard_callbacks
 from tf_transformer.training.callbacks import AveragedWeights, EpochEnds, Pace
-from tf_transformer.training.checkpoints import Checkpoints
-from tf_transformer.training.cluster import is_chief
 from tf_transformer.training.data_wait import DataWait
-from tf_transformer.training.interruption import Interruption
-from tf_transformer.training.multi_worker import check_agreement, chief_first, is_multi_worker, worker_share
 from tf_transformer.training.progress import ProgressBar
-from tf_transformer.training.state import TrainingState
 from tf_transformer.training.step_faults import StepFaults
 
 if TYPE_CHECKING:

@@ -13,6 +13,9 @@ from rich.console import Console
 from tf_transformer.backend import check_is_tensorflow
 from tf_transformer.data.batching import check_batch_tokens
 from tf_transformer.data.failures import original_errors
+from tf_transformer.distributed.cluster import is_chief
+from tf_transformer.distributed.multi_worker import check_agreement, telling_lost_workers, wait_for_all
+from tf_transformer.distributed.strategy import make_strategy, set_single_threaded_operations
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.experiment.compiling import make_model
@@ -25,7 +28,12 @@ from tf_transformer.experiment.corpus import (
     tell_left_out,
 )
 from tf_transformer.experiment.fitting import fit
-from tf_transformer.experiment.resuming import (
+from tf_transformer.experiment.scoring import evaluate
+from tf_transformer.parsing.next_word import next_word_tokens
+from tf_transformer.recipe import Recipe, save_recipe
+from tf_transformer.recipe.settings import TRANSFORMER_ALONE
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.resuming import (
     Beginning,
     check_same_start,
     copy_state,
@@ -33,15 +41,7 @@ from tf_transformer.experiment.resuming import (
     run_of,
     save_start,
 )
-from tf_transformer.experiment.scoring import evaluate
-from tf_transformer.parsing.next_word import next_word_tokens
-from tf_transformer.recipe import Recipe, save_recipe
-from tf_transformer.recipe.settings import TRANSFORMER_ALONE
-from tf_transformer.run_directory import RunDirectory
 from tf_transformer.tokenizers import train_parsing_tokenizers, train_tokenizers
-from tf_transformer.training.cluster import is_chief
-from tf_transformer.training.distribution import make_strategy, set_single_threaded_operations
-from tf_transformer.training.multi_worker import check_agreement, telling_lost_workers, wait_for_all
 
 if TYPE_CHECKING:
     import tensorflow as tf

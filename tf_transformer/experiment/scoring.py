@@ -15,7 +15,7 @@ from tf_transformer.export.translator import make_translator
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.parses import NO_PARSER, evaluate_parses, parse_function
 from tf_transformer.recipe import load_recipe
-from tf_transformer.run_directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory, load_model
 
 
 def evaluate(

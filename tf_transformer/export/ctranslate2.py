@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tf_transformer.checksums import write_checksums
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError, why_not_written
+from tf_transformer.files.checksums import write_checksums
 
 if TYPE_CHECKING:
     from tf_transformer.layers import FeedForward, MultiHeadAttention
     from tf_transformer.layers.stack import Stack
-    from tf_transformer.sequence_model import SequenceModel
+    from tf_transformer.models.sequence_model import SequenceModel
     from tf_transformer.tokenizers import TokenizerPair
 
 TOKENIZER = "tokenizer"  # the folder of the tokenizers' files, inside the model's
@@ -93,7 +93,7 @@ def export_ctranslate2(
         ...     sorted(file.name for file in folder.iterdir())
         ['SHA256SUMS', 'config.json', 'model.bin', 'shared_vocabulary.json', 'tokenizer']
     """
-    from tf_transformer.model import Transformer
+    from tf_transformer.models.transformer import Transformer
 
     if not isinstance(model, Transformer):
         raise UserError(f"CTranslate2 has no {type(model).__name__}, but Transformers; export this as a SavedModel")

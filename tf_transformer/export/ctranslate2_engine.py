@@ -11,11 +11,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.checksums import check_checksums
 from tf_transformer.decoding.options import DecodingOptions, check_positions
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import SETTINGS, TOKENIZER, import_ctranslate2
 from tf_transformer.export.signature_options import batch_of_strings
+from tf_transformer.files.checksums import check_checksums
 from tf_transformer.tokenizers import END_ID, PAD_ID, TokenizerPair
 
 # The paper's score, and ids with the closing token

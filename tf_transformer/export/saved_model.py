@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tf_transformer.checksums import write_checksums
 from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.export.serving import warmup_requests, write_warmup
+from tf_transformer.files.checksums import write_checksums
 
 if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator

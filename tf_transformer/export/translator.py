@@ -24,6 +24,7 @@ from tf_transformer.decoding import (
     shift_right,
 )
 from tf_transformer.decoding.options import check_options, check_positions
+from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
 from tf_transformer.export.signature_options import (
     OPTION_TYPES,
@@ -35,12 +36,11 @@ from tf_transformer.export.signature_options import (
     option_tensors,
     with_options,
 )
-from tf_transformer.replicas import scope_of
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.rounds import Stepping
-    from tf_transformer.sequence_model import SequenceModel
+    from tf_transformer.models.sequence_model import SequenceModel
     from tf_transformer.tokenizers import Tokenizer, TokenizerPair
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")

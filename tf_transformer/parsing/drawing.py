@@ -110,7 +110,7 @@ def plot_tree(tree: Tree, path: str | Path) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from tf_transformer.fonts import choose_fonts, escape, font_of
+    from tf_transformer.inspection.fonts import choose_fonts, escape, font_of
 
     places = _lay_out(tree)
     families, missing = choose_fonts(text for place in places for text in (place.text, place.tag))

@@ -74,7 +74,7 @@ def load_parse(
         UserError: nothing of the kind is there, it is damaged, it is no parser, or an option can't be.
     """
     from tf_transformer.recipe import load_recipe
-    from tf_transformer.run_directory import RunDirectory
+    from tf_transformer.runs.directory import RunDirectory
     from tf_transformer.translation import is_saved_model, load_signature, load_translate, load_translator
 
     path, changes = Path(path), dict(changes or {})

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from tf_transformer.files.whole import written_whole
 from tf_transformer.recipe.mistakes import explain, recipe_error, unknown_key
 from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe, preset_values, shown
-from tf_transformer.whole_files import written_whole
 
 # A recipe before it is checked, and where each of its settings was given, by dotted key.
 Given = tuple[dict[str, Any], dict[str, str]]

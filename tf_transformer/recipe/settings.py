@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, SkipValidation, model_va
 from pydantic_core import PydanticCustomError
 
 from tf_transformer.decoding.options import RANGES, DecodingOptions
-from tf_transformer.presets import PRESETS, nearest_preset
+from tf_transformer.models.presets import PRESETS, nearest_preset
 
 DEMO_SPLITS = ("train", "validation", "test")
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tf_transformer.distributed.launcher import COMMAND, signals_as_exceptions
 from tf_transformer.errors import UserError
-from tf_transformer.experiment.resuming import check_same
-from tf_transformer.launcher import COMMAND, signals_as_exceptions
-from tf_transformer.run_directory import RunDirectory
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.resuming import check_same
 from tf_transformer.sweep.settings import Run
 
 LAST_LINES = 3  # of a run that failed, to be shown

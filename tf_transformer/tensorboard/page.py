@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tf_transformer.tensorboard.record import decode_header, encode
 
 if TYPE_CHECKING:
-    from tf_transformer.inspection import Inspection
+    from tf_transformer.inspection.sentence import Inspection
 
 STATIC = Path(__file__).parent / "static"
 

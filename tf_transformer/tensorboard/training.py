@@ -24,7 +24,7 @@ from tf_transformer.translation import translate_texts
 if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator
     from tf_transformer.recipe import Recipe
-    from tf_transformer.run_directory import RunDirectory
+    from tf_transformer.runs.directory import RunDirectory
 
 
 def tensorboard_callbacks(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tf_transformer.checksums import check_checksums, write_checksums
 from tf_transformer.errors import UserError
+from tf_transformer.files.checksums import check_checksums, write_checksums
 from tf_transformer.tokenizers.base import Tokenizer
 from tf_transformer.tokenizers.brackets import BracketTokenizer
 from tf_transformer.tokenizers.sentencepiece import SentencePieceTokenizer

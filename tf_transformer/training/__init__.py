@@ -1,4 +1,4 @@
-"""Training with `model.compile` and `model.fit`: schedule, loss, metrics, callbacks, devices."""
+"""How a model learns, with `model.compile` and `model.fit`: schedule, optimizer, loss, metrics, callbacks."""
 
 import lazy_loader
 
@@ -6,9 +6,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "callbacks": ["AveragedWeights", "EpochEnds", "Pace", "ValidationBleu"],
-        "checkpoints": ["Checkpoints"],
         "data_wait": ["DataWait"],
-        "distribution": ["make_strategy"],
         "loss": ["SmoothedCrossEntropy"],
         "progress": ["ProgressBar"],
         "metrics": ["Perplexity", "TokenAccuracy", "TokenCount"],

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.distributed.replicas import sum_over_replicas
 from tf_transformer.layers.masks import token_weights
-from tf_transformer.replicas import sum_over_replicas
 from tf_transformer.training.projected_loss import TokenSums, projected_cross_entropy
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from tf_transformer.replicas import is_one_device, sum_over_replicas
+from tf_transformer.distributed.replicas import is_one_device, sum_over_replicas
 from tf_transformer.training.schedule import CosineSchedule, InverseSqrtSchedule, TransformerSchedule
 
 if TYPE_CHECKING:

@@ -1,0 +1,182 @@
+"""Several workers take the same steps as one process with the whole batch."""
+
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.distributed import worker, workers
+from tf_transformer import UserError, experiment, make_strategy
+from tf_transformer.distributed.launcher import worker_configs
+from tf_transformer.distributed.multi_worker import (
+    MultiWorkerStrategy,
+    reduced_axis,
+    telling_lost_workers,
+    worker_share,
+)
+
+
+def run(folder, number, cases):
+    """What each of so many workers found."""
+    files = [folder / f"{index}.npz" for index in range(number)]
+    processes = workers.start([[sys.executable, "-m", "tests.distributed.worker", file, *cases] for file in files])
+    told = workers.end(processes)
+    assert [process.returncode for process in processes] == [0] * number, "\n".join(told)
+    found = []
+    for file in files:
+        with np.load(file) as arrays:
+            found.append({name: array if array.ndim else array.item() for name, array in arrays.items()})
+    return found
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("two"), 2, ["sgd"])
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("four"), 4, ["sgd", "adam", "parts"])
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The same training in this process, on one device."""
+    return dict(worker.outcome(make_strategy("single"), ["sgd"]))
+
+
+@pytest.fixture(scope="module")
+def adam_alone():
+    return dict(worker.outcome(make_strategy("single"), ["adam"]))
+
+
+def part(found, prefix):
+    chosen = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
+    assert chosen
+    return chosen
+
+
+def assert_near(one, other, atol):
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_allclose(value, other[name], rtol=0, atol=atol, err_msg=name)
+
+
+def check_against_one_process(found, alone, case):
+    for each in found:
+        if case == "sgd":
+            assert_near(part(each, "sgd/weights/"), part(alone, "sgd/weights/"), atol=1e-5)
+        else:  # not each weight: the gradient of the keys' biases is 0 but for rounding, which this epsilon blows up
+            assert_near(part(each, "adam/logits/"), part(alone, "adam/logits/"), atol=1e-4)
+        figures = part(each, f"{case}/figures/")
+        assert {"loss", "perplexity", "accuracy", "tokens", "val_loss", "val_perplexity"} <= figures.keys()
+        assert figures == pytest.approx(part(alone, f"{case}/figures/"), rel=1e-4)
+
+
+def check_alike(found):
+    """To the bit: early stopping, and which checkpoint is best, must come out alike for all."""
+    for each in found[1:]:
+        for name in (name for name in found[0] if "/weights/" in name or "/figures/" in name):
+            np.testing.assert_array_equal(each[name], found[0][name], err_msg=name)
+
+
+def test_two_workers_train_as_one_process(two, alone):
+    """On batches whose rows are of very unequal length, so that one worker has far fewer tokens than the other."""
+    check_against_one_process(two, alone, "sgd")
+    check_alike(two)
+
+
+@pytest.mark.slow
+def test_four_workers_train_as_one_process(four, alone, adam_alone):
+    check_against_one_process(four, alone, "sgd")
+    check_against_one_process(four, adam_alone, "adam")
+    check_alike(four)
+    assert "worker 3 (127.0.0.1:" in four[1]["disagreement"]
+
+
+@pytest.mark.parametrize(
+    ("case", "least"), [("sgd", 0.1), pytest.param("adam", 1e-3, marks=pytest.mark.slow)], ids=["sgd", "adam"]
+)
+def test_the_trainings_that_are_compared_go_somewhere(case, least, request):
+    found = request.getfixturevalue("alone" if case == "sgd" else "adam_alone")
+    keras.utils.set_random_seed(1)
+    untrained = worker.transformer().get_weights()
+    pairs = zip(part(found, f"{case}/weights/").values(), untrained, strict=True)
+    assert max(np.abs(one - other).max() for one, other in pairs) > least
+
+
+@pytest.mark.slow
+def test_four_workers_that_work_in_parts_train_as_one_process(four, alone):
+    for each in four:
+        assert_near(part(each, "parts/weights/"), part(alone, "sgd/weights/"), atol=1e-5)
+        assert part(each, "parts/figures/") == pytest.approx(part(alone, "sgd/figures/"), rel=1e-4)
+
+
+def test_workers_that_differ_are_told_so_all_of_them(two):
+    for each in two:
+        assert "worker 1 (127.0.0.1:" in each["disagreement"]
+        assert "and worker 0 (127.0.0.1:" in each["disagreement"]
+        assert "differ in their vocabulary" in each["disagreement"]
+
+
+@pytest.mark.parametrize("fault", ["batch", "figures"])
+def test_keras_needs_the_mend(two, fault):
+    """Where this fails, Keras has mended it: drop that part of `MultiWorkerStrategy.reduce`, or all of it."""
+    assert two[0][f"mended but for {fault}"] != "works"
+    assert two[0]["mended but for none"] == "works"
+
+
+def test_another_keras_is_refused(monkeypatch):
+    monkeypatch.setattr(keras, "__version__", "3.16.0")
+    with pytest.raises(UserError, match=r"3\.15\.x.*not with 3\.16\.0: run pip install") as error:
+        MultiWorkerStrategy(None)
+    assert "\n" not in str(error.value)
+
+
+# -- what needs no other process ----
+
+
+def test_without_other_workers_the_batches_stay_as_they_are():
+    batches = worker.batches(0, 2)
+    assert worker_share(batches, make_strategy("single")) is batches
+
+
+def test_each_of_a_worker_s_devices_may_have_a_figure_of_its_own():
+    """Which Keras asks to reduce over the axis of a batch, though it has none."""
+    strategy = make_strategy("mirrored")
+    scalar, batch = (strategy.run(lambda shape=shape: tf.ones(shape)) for shape in ([], [3]))
+    assert len(strategy.experimental_local_results(scalar)) == 2
+    assert (reduced_axis(strategy, scalar, 0), reduced_axis(strategy, batch, 0)) == (None, 0)
+    assert float(strategy.reduce("MEAN", scalar, axis=reduced_axis(strategy, scalar, 0))) == 1.0
+
+
+def test_a_process_in_which_tensorflow_works_already_is_told(monkeypatch):
+    """And a strategy of one device, where there are others, is refused."""
+    monkeypatch.setenv("TF_CONFIG", worker_configs(2)[0])
+    with pytest.raises(UserError, match="distribution is single, and TF_CONFIG names several workers"):
+        make_strategy("single")
+    from tf_transformer.distributed import multi_worker
+
+    monkeypatch.setattr(multi_worker, "wait_for_workers", lambda cluster: None)
+    tf.constant(1) + 1
+    with pytest.raises(UserError, match="TensorFlow has begun to work in this process"):
+        make_strategy("mirrored")
+
+
+def test_other_errors_of_tensorflow_stay_what_they_are(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", worker_configs(2)[0])
+    with pytest.raises(tf.errors.InvalidArgumentError), telling_lost_workers():
+        raise tf.errors.InvalidArgumentError(None, None, "shapes differ")
+    monkeypatch.delenv("TF_CONFIG")
+    with pytest.raises(tf.errors.UnavailableError), telling_lost_workers():
+        raise tf.errors.UnavailableError(None, None, "of something else")
+
+
+def test_several_updates_an_execution_are_refused_on_several_devices(tmp_path):
+    from tests.experiment.small_recipe import recipe
+
+    with pytest.raises(UserError, match=r"steps_per_execution is 2; on several devices, 2 here, it must be 1"):
+        experiment.train(recipe(steps_per_execution=2), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,46 @@
+"""Operations of one thread, which parts side by side need: TensorFlow takes them only before its first work."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from rich.console import Console
+
+from tests.tiny_run import RECIPE, settings, write_pairs
+from tf_transformer import experiment, load_recipe
+from tf_transformer.distributed.strategy import set_single_threaded_operations
+from tf_transformer.errors import UserError
+
+PROGRAM = """
+import tensorflow as tf
+from tf_transformer.distributed.strategy import set_single_threaded_operations
+
+print(set_single_threaded_operations(3))
+print(tf.config.threading.get_intra_op_parallelism_threads(), tf.config.threading.get_inter_op_parallelism_threads())
+tf.constant(1)
+print(set_single_threaded_operations(2))
+"""
+
+
+def test_operations_take_one_thread_unless_tensorflow_is_at_work():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "1", "3", "False"]
+
+
+def test_with_a_gpu_they_are_refused(monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"] if kind == "GPU" else [])
+    with pytest.raises(UserError, match="parallel_parts is 2, which is for CPUs, and here is a GPU; set it to 1"):
+        set_single_threaded_operations(2)
+
+
+def test_a_training_that_comes_too_late_for_them_says_so(eager, tmp_path):
+    write_pairs(tmp_path)
+    few = {"training__steps": 2, "training__validate_every": 2, "training__warmup_steps": 1, "evaluation__beam_size": 1}
+    recipe = load_recipe(RECIPE, settings(tmp_path, **few, training__parallel_parts=3))
+    told = io.StringIO()
+    tf.constant(1)  # some work
+    experiment.train(recipe, tmp_path / "run", Console(file=told, width=1000))
+    assert "training.parallel_parts is 3, but TensorFlow is at work already" in told.getvalue()
+    assert "set TF_NUM_INTRAOP_THREADS=1" in told.getvalue()

@@ -1,0 +1,425 @@
+"""A step of `fit` and `evaluate` in which the loss projects is Keras's own step over logits; so is one in parts."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, make_strategy
+from tf_transformer.training import TokenCount, TransformerAdam
+from tf_transformer.training.loss_scaling import LossScaling
+from tf_transformer.training.projected_loss import CHUNK_LOGITS
+
+VOCABULARY, ROWS, LENGTH = 50, 10, 7
+SHARING = ("all", "target", "none")
+
+pytestmark = pytest.mark.usefixtures("optimised")
+
+
+def batch():
+    """Ten sentences: one partly padding, one nothing else, so that three parts have unequal numbers of tokens."""
+    random = np.random.default_rng(0)
+    source, target, labels = (random.integers(1, VOCABULARY, (ROWS, LENGTH)).astype("int32") for _ in range(3))
+    labels[3, 4:] = labels[7] = source[7] = 0
+    return (source, target), labels
+
+
+def sgd():
+    return keras.optimizers.SGD(0.5)
+
+
+def adam():
+    # The usual epsilon: the paper's would blow up the rounding noise in the gradient of the keys' biases, which is 0.
+    return keras.optimizers.Adam(0.01)
+
+
+class OverLogits(SmoothedCrossEntropy):
+    """The same loss, which knows logits only."""
+
+    of_states = property()
+
+
+class WithItsOwnCall(Transformer):
+    """Halves the logits, and adds to the loss."""
+
+    def call(self, inputs, training=None):
+        logits = super().call(inputs, training=training) / 2
+        self.add_loss(0.01 * keras.ops.mean(keras.ops.square(logits)))
+        return logits
+
+
+def compiled(
+    share="all",
+    loss=None,
+    optimizer=sgd,
+    parts=1,
+    beside=1,
+    dtype="float32",
+    dropout_rate=0.0,
+    graph=False,
+    xla=False,
+    more=(),
+    activity=None,
+    loss_weights=None,
+    make=Transformer,
+):
+    """A small model, the same each time; its steps run eagerly unless `graph` or `xla`, since tracing takes longer.
+
+    A batch is worked on in so many `parts`, each in as many `beside` each other. With `activity`, a regularizer, a
+    layer adds to the loss whenever it is called.
+    """
+    keras.utils.set_random_seed(3)
+    model = make(1, 16, 4, 32, VOCABULARY, VOCABULARY, dropout_rate=dropout_rate, share_embeddings=share, dtype=dtype)
+    model.encoder.layers[0].feed_forward.hidden.activity_regularizer = activity
+    metrics = [Perplexity(), TokenAccuracy(), TokenCount(), *more]
+    loss = loss or SmoothedCrossEntropy(0.1)
+    model.compile(optimizer(), loss, loss_weights, metrics, jit_compile=xla, run_eagerly=not (graph or xla))
+    model.gradient_accumulation, model.parallel_parts = parts, beside
+    return model
+
+
+def train(*arguments, steps=2, **options):
+    """Steps of `train_on_batch`, and a `test_on_batch`: the figures of all, and the weights."""
+    model = compiled(*arguments, **options)
+    data = batch()
+    figures = [model.train_on_batch(*data, return_dict=True) for _ in range(steps)]
+    figures.append(model.test_on_batch(*data, return_dict=True))
+    return figures, model.get_weights()
+
+
+def untrained_weights(share):
+    """What training begins with."""
+    model = compiled(share)
+    model.build(((None, None), (None, None)))
+    return model.get_weights()
+
+
+@pytest.fixture(scope="module")
+def over_logits():
+    """Keras's own steps, for each way of sharing embeddings."""
+    return {share: train(share, OverLogits(0.1)) for share in SHARING}
+
+
+def assert_same(ours, theirs, tolerance=1e-5):
+    for one, other in zip(ours[0], theirs[0], strict=True):
+        assert one.keys() == {"loss", "perplexity", "accuracy", "tokens"}
+        assert one == pytest.approx(other, rel=tolerance)
+    for one, other in zip(ours[1], theirs[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("share", SHARING)
+def test_the_projecting_step_is_the_step_over_logits(share, over_logits):
+    ours = train(share, graph=share == "all")
+    assert_same(ours, over_logits[share])
+    assert max(np.abs(a - b).max() for a, b in zip(ours[1], untrained_weights(share), strict=True)) > 0.01
+
+
+@pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 3])
+def test_the_step_that_xla_compiles_is_the_step_over_logits(parts, over_logits):
+    assert_same(train("target", parts=parts, xla=True), over_logits["target"])
+
+
+@pytest.mark.parametrize("share", SHARING)
+def test_three_parts_of_ten_rows_are_one_batch(share, over_logits):
+    """They don't divide, nor have the parts alike many tokens."""
+    assert_same(train(share, parts=3, graph=share == "all"), over_logits[share])
+
+
+@pytest.mark.parametrize(("share", "parts"), [("all", 1), ("all", 2), ("target", 2), ("none", 1)])
+def test_parts_side_by_side_are_one_batch(share, parts, over_logits):
+    """Three of them, or twice three."""
+    graph = (share, parts) == ("all", 2)
+    assert_same(train(share, parts=parts, beside=3, graph=graph), over_logits[share])
+
+
+def test_parts_are_one_batch_under_adam():
+    usual = train(optimizer=adam)
+    assert_same(train(optimizer=adam, parts=3), usual, 1e-4)
+    assert_same(train(optimizer=adam, beside=2), usual, 1e-4)
+
+
+@pytest.mark.parametrize("parts", [{"parts": 12}, {"beside": 12}], ids=str)
+def test_more_parts_than_rows_are_one_batch(parts, over_logits):
+    assert_same(train(**parts), over_logits["all"])
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"parts": 2}, pytest.param({"parts": 2, "graph": True}, marks=pytest.mark.slow), {"beside": 2}],
+    ids=str,
+)
+def test_parts_drop_other_numbers(parts):
+    """Two equal halves of a batch: were the same numbers dropped, the loss would be that of one of them."""
+    inputs, labels = (tuple(ids[:5] for ids in each) if isinstance(each, tuple) else each[:5] for each in batch())
+    twice = (tuple(np.concatenate([ids, ids]) for ids in inputs), np.concatenate([labels, labels]))
+
+    def loss(data, **options):
+        return compiled(dropout_rate=0.3, **options).train_on_batch(*data, return_dict=True)["loss"]
+
+    assert loss(twice, **parts) == pytest.approx(loss(twice, **parts), rel=1e-6)
+    assert loss(twice, **parts) != pytest.approx(loss((inputs, labels)), rel=1e-3)
+
+
+@pytest.mark.parametrize("parts", [{}, {"parts": 3}, {"beside": 3}], ids=str)
+def test_a_batch_of_padding_alone_changes_nothing(parts):
+    model = compiled(**parts)
+    inputs, labels = batch()
+    model.build(tuple(ids.shape for ids in inputs))
+    before = model.get_weights()
+    figures = model.train_on_batch(inputs, np.zeros_like(labels), return_dict=True)
+    assert figures == {"loss": 0, "perplexity": 1, "accuracy": 0, "tokens": 0}
+    for one, other in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_fit_and_evaluate_take_these_steps(over_logits):
+    """Over batches of 4, 4 and 2 rows, in a graph; another metric, which needs logits, makes `fit` go over them."""
+    inputs, labels = batch()
+    outcomes = []
+    for more in ((), (keras.metrics.SparseCategoricalAccuracy(name="plain"),)):
+        model = compiled(more=more, graph=not more)
+        history = model.fit(inputs, labels, batch_size=4, epochs=2, shuffle=False, verbose=0).history
+        told = model.evaluate(inputs, labels, batch_size=4, verbose=0, return_dict=True)
+        assert ("plain" in told) == bool(more)
+        figures = [{name: values[epoch] for name, values in history.items()} for epoch in range(2)] + [told]
+        outcomes.append(([{k: v for k, v in each.items() if k != "plain"} for each in figures], model.get_weights()))
+    assert_same(*outcomes)
+
+
+def test_a_first_fit_is_traced_once():
+    """What makes variables while it is traced is traced again."""
+    traced = []
+
+    class Counting(Transformer):
+        def train_step(self, data):
+            traced.append(data)
+            return super().train_step(data)
+
+    compiled(make=Counting, optimizer=adam, graph=True).fit(*batch(), batch_size=ROWS, verbose=0)
+    assert len(traced) == 1
+
+
+def test_r_drop_without_dropout_is_the_usual_step(over_logits):
+    """Both predictions of a sentence are then one; validation has no R-Drop in any case."""
+    assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0)), over_logits["all"])
+    assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0), parts=3), over_logits["all"])
+    assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0), beside=3), over_logits["all"])
+
+
+def test_r_drop_draws_the_predictions_of_a_sentence_together():
+    """Its term is in the first step's loss, and less later."""
+
+    def losses(alpha, steps, **options):
+        model = compiled(loss=SmoothedCrossEntropy(0.1, alpha), optimizer=adam, dropout_rate=0.3, **options)
+        return [model.train_on_batch(*batch(), return_dict=True)["loss"] for _ in range(steps)]
+
+    drawn = losses(5.0, steps=20, graph=True)
+    assert drawn[-1] < 0.8 * drawn[0]
+    (usual,), (in_parts,) = losses(0.0, steps=1), losses(5.0, steps=1, parts=2)
+    assert min(drawn[0], in_parts) > usual + 0.5
+
+
+def scaled():
+    return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.5), initial_scale=2.0**10)
+
+
+@pytest.mark.parametrize(("share", "parts"), [("all", 1), ("all", 3), ("target", 1), ("none", 3)])
+@pytest.mark.parametrize(("dtype", "optimizer"), [("mixed_float16", scaled), ("mixed_bfloat16", sgd)])
+def test_mixed_precision_is_near_float32(dtype, optimizer, share, parts, over_logits):
+    """What two steps change, all weights as one vector; float16 with a scaled loss.
+
+    Roundings make 0.1 % (float16) and 4 % (bfloat16), and a hidden unit within one of them of ReLU's kink makes 2 %.
+    """
+    figures, weights = train(share, optimizer=optimizer, dtype=dtype, parts=parts)
+    expected_figures, expected_weights = over_logits[share]
+    for ours, theirs in zip(figures, expected_figures, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=5e-3)
+    difference, change = (
+        np.concatenate([np.ravel(a - b) for a, b in zip(expected_weights, others, strict=True)])
+        for others in (weights, untrained_weights(share))
+    )
+    assert np.linalg.norm(difference) < 0.06 * np.linalg.norm(change)
+
+
+def test_a_scale_too_high_is_halved_and_the_step_left_out():
+    """Also where it shows in one part of a batch only."""
+
+    def far_too_high():
+        return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.5), initial_scale=2.0**40)
+
+    for parts in (1, 3):
+        model = compiled(optimizer=far_too_high, dtype="mixed_float16", parts=parts)
+        model.build(((None, None), (None, None)))
+        before = model.get_weights()
+        model.train_on_batch(*batch())
+        assert float(model.optimizer.dynamic_scale) == 2.0**39
+        for one, other in zip(before, model.get_weights(), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_float16_learns_where_one_token_takes_nearly_all_rows():
+    """40,000 tokens predicted rightly: what is summed over them is beyond float16, whatever the loss is scaled by."""
+    keras.utils.set_random_seed(3)
+    model = Transformer(1, 8, 2, 8, 8, 8, share_embeddings="all", dtype="mixed_float16")
+    optimizer = LossScaling(TransformerAdam(0.02), initial_scale=16.0)
+    model.compile(optimizer, SmoothedCrossEntropy(0.1), jit_compile=False, run_eagerly=True)
+    ids = np.full((800, 50), 5, "int32")
+    losses = [model.train_on_batch((ids, ids), ids) for _ in range(5)]
+    assert losses[-1] < 0.9 * losses[0]
+    assert int(optimizer.iterations) == int(optimizer.steps) == 5
+
+
+def largest_tensor(model, rows, length):
+    """Elements of the largest tensor in the graph of a training step, in its loops too, where shapes are known."""
+    ids = tf.TensorSpec((rows, length), tf.int32)
+    model.build(((None, None), (None, None)))
+    model.optimizer.build(model.trainable_variables)
+    step = tf.function(lambda *data: model.train_step(data), autograph=False)
+    graph = step.get_concrete_function((ids, ids), ids).graph.as_graph_def(add_shapes=True)
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    shapes = [tf.TensorShape(shape) for node in nodes for shape in node.attr["_output_shapes"].list.shape]
+    return max(shape.num_elements() for shape in shapes if shape.is_fully_defined())
+
+
+def test_no_step_makes_all_logits():
+    """A step whose logits would be 49 million numbers, by a vocabulary of 24,000: three chunks, or with R-Drop six."""
+    vocabulary, rows, length = 24_000, 16, 128
+
+    def largest(loss):
+        model = Transformer(1, 16, 2, 16, vocabulary, vocabulary, share_embeddings="all")
+        # As for XLA, so that all shapes are known: otherwise padding is left out first.
+        model.compile(sgd(), loss, metrics=[Perplexity(), TokenAccuracy()], jit_compile=True)
+        return largest_tensor(model, rows, length)
+
+    assert largest(OverLogits(0.1)) >= rows * length * vocabulary
+    for r_drop in (0.0, 1.0):
+        # Were there no chunk of this size, the shapes of the logits would be hidden.
+        assert CHUNK_LOGITS / 2 < largest(SmoothedCrossEntropy(0.1, r_drop)) <= CHUNK_LOGITS
+
+
+def test_xla_on_several_devices_is_refused():
+    strategy = tf.distribute.MirroredStrategy([device.name for device in tf.config.list_logical_devices("CPU")])
+    with strategy.scope():
+        model = Transformer(1, 16, 4, 32, VOCABULARY, VOCABULARY)
+        model.compile(sgd(), SmoothedCrossEntropy(0.1), jit_compile=True)
+    data = tf.data.Dataset.from_tensors(batch())
+    with pytest.raises(ValueError, match="several devices share: compile with jit_compile=False"):
+        model.fit(data, shuffle=False, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"loss": SmoothedCrossEntropy(0.1, r_drop=1.0)}, {"parts": 2}, {"beside": 2}],
+    ids=["r_drop", "accumulation", "side by side"],
+)
+@pytest.mark.parametrize("sample_weight", [None, np.ones(ROWS, "float32")], ids=["metric", "weights"])
+def test_what_the_step_over_logits_cannot_do_is_refused(options, sample_weight):
+    metric = keras.metrics.SparseCategoricalAccuracy()
+    model = compiled(**options, more=[] if sample_weight is not None else [metric])
+    with pytest.raises(ValueError, match="gradient_accumulation and parallel_parts need the loss SmoothedCrossEntropy"):
+        model.train_on_batch(*batch(), sample_weight=sample_weight)
+
+
+def test_weights_of_one_change_nothing(over_logits):
+    model = compiled()
+    figures = model.train_on_batch(*batch(), sample_weight=np.ones(ROWS, "float32"), return_dict=True)
+    assert figures["loss"] == pytest.approx(over_logits["all"][0][0]["loss"], rel=1e-5)
+
+
+def test_regularizers_count():
+    """Their loss is the model's."""
+    model = compiled()
+    without = model.test_on_batch(*batch(), return_dict=True)["loss"]
+    weight = next(each for each in model.trainable_variables if len(each.shape) == 2)
+    weight.regularizer = keras.regularizers.L2(0.5)
+    expected = without + 0.5 * float(np.sum(np.square(weight)))
+    assert model.test_on_batch(*batch(), return_dict=True)["loss"] == pytest.approx(expected, rel=1e-5)
+    model.gradient_accumulation = 2
+    with pytest.raises(ValueError, match="parallel_parts can't do regularizers and add_loss"):
+        model.train_on_batch(*batch())
+
+
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+def test_what_a_layer_adds_in_its_call_counts_from_the_first_step_on(graph):
+    """Against Keras's own step; where it can't count, before anything has changed it is refused."""
+    activity = keras.regularizers.L2(0.01)
+    ours = train(activity=activity, graph=graph)
+    assert_same(ours, train(loss=OverLogits(0.1), activity=activity))
+    assert ours[0][0]["loss"] > train(steps=1)[0][0]["loss"] + 0.01
+    for parts in ({"parts": 2}, {"beside": 2}):
+        model = compiled(activity=activity, graph=graph, **parts)
+        with pytest.raises(ValueError, match="parallel_parts can't do regularizers and add_loss"):
+            model.train_on_batch(*batch())
+
+
+def test_what_a_layer_adds_counts_on_several_devices_as_on_one():
+    """Each device's share of five sentences, of as many tokens."""
+    (source, target), labels = batch()
+    labels[[3, 7]] = labels[0]
+    data = tf.data.Dataset.from_tensor_slices(((source, target), labels)).batch(ROWS)
+    weights = []
+    for strategy in (make_strategy("single"), make_strategy("mirrored")):
+        with strategy.scope():
+            model = compiled(activity=keras.regularizers.L2(0.01), graph=True)
+        model.fit(data, shuffle=False, verbose=0)
+        weights.append(model.get_weights())
+    assert strategy.num_replicas_in_sync == 2
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_loss_weights_count(parts):
+    usual = train(steps=1)[0][0]["loss"]
+    for loss_weights in (0.25, [0.25]):
+        ours = train(loss_weights=loss_weights, parts=parts)
+        assert_same(ours, train(loss=OverLogits(0.1), loss_weights=loss_weights))
+        assert ours[0][0]["loss"] == pytest.approx(usual / 4, rel=1e-5)
+
+
+def test_the_only_loss_of_a_list_is_the_loss():
+    """R-Drop too, which only the step that projects can do; of several losses it is refused."""
+
+    def loss(loss, **options):
+        return compiled(loss=loss, dropout_rate=0.3, **options).train_on_batch(*batch(), return_dict=True)["loss"]
+
+    r_drop = SmoothedCrossEntropy(0.1, r_drop=5.0)
+    assert loss([r_drop]) == pytest.approx(loss(r_drop), rel=1e-6)
+    assert loss([r_drop], parts=2) == pytest.approx(loss(r_drop, parts=2), rel=1e-6)
+    with pytest.raises(ValueError, match="r_drop, .* need the loss SmoothedCrossEntropy"):
+        loss([SmoothedCrossEntropy(0.1), r_drop])
+
+
+def test_what_a_subclass_changes_counts():
+    """The model's `call`, the loss's and a metric's: their steps go over logits."""
+    figures, _ = train(make=WithItsOwnCall, steps=1)
+    model = compiled(make=WithItsOwnCall)
+    logits = model(batch()[0])  # the same first weights
+    expected = float(SmoothedCrossEntropy(0.1)(batch()[1], logits)) + 0.01 * float(np.mean(np.square(logits)))
+    assert figures[0]["loss"] == pytest.approx(expected, rel=1e-5)
+
+    class Doubled(SmoothedCrossEntropy):
+        def call(self, y_true, y_pred, sample_weight=None):
+            return 2 * super().call(y_true, y_pred, sample_weight)
+
+    class Errors(TokenAccuracy):
+        def of_tokens(self, labels, logits):
+            return 1 - super().of_tokens(labels, logits)
+
+    told = compiled(loss=Doubled(0.1), more=[Errors("errors")]).train_on_batch(*batch(), return_dict=True)
+    usual = compiled().train_on_batch(*batch(), return_dict=True)
+    assert told["loss"] == pytest.approx(2 * usual["loss"], rel=1e-5)
+    assert told["errors"] == pytest.approx(1 - usual["accuracy"], rel=1e-5)
+    with pytest.raises(ValueError, match="a Transformer whose call, .* no subclass has changed"):
+        compiled(make=WithItsOwnCall, parts=2).train_on_batch(*batch())
+
+
+def test_labels_are_asked_for():
+    with pytest.raises(ValueError, match="need labels too"):
+        compiled().train_on_batch(batch()[0])
+
+
+def test_another_loss_with_accumulation_is_refused():
+    with pytest.raises(ValueError, match="need the loss SmoothedCrossEntropy"):
+        compiled(loss=SmoothedCrossEntropy(0.1).call, parts=2).train_on_batch(*batch())

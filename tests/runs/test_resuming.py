@@ -1,0 +1,204 @@
+"""A new run that begins from the state of another."""
+
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from tests.cli.command import contents
+from tests.experiment.small_recipe import ctrl_c_after, on
+from tests.experiment.test_experiment import figures
+from tests.runs.test_going_on import flip_a_bit
+from tests.tiny_run import PAIRS
+from tf_transformer import experiment
+from tf_transformer.errors import UserError
+from tf_transformer.experiment.averaging import average_checkpoints
+from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.recipe import save_recipe
+from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.resuming import find_state
+
+STOPPED = 5  # in the middle of an epoch
+
+
+@pytest.fixture(scope="module")
+def stopped_once(eager, tmp_path_factory):
+    """A recipe, and the folder of a run by it that was stopped."""
+    folder = tmp_path_factory.mktemp("stopped")
+    loaded = on(folder, PAIRS, 64, max_length=32, steps=6, validate_every=3, save_every_seconds=60)
+    with ctrl_c_after(STOPPED):
+        experiment.train(loaded, folder / "run")
+    return loaded, folder / "run"
+
+
+@pytest.fixture
+def stopped(stopped_once, tmp_path):
+    """A recipe, and a run of one's own that was stopped."""
+    loaded, folder = stopped_once
+    shutil.copytree(folder, tmp_path / "stopped")
+    return loaded, RunDirectory(tmp_path / "stopped")
+
+
+def with_training(recipe, **changes):
+    return recipe.model_copy(update={"training": recipe.training.model_copy(update=changes)})
+
+
+@pytest.mark.slow
+def test_another_run_begins_from_it_and_leaves_it_alone(stopped, tmp_path):
+    loaded, run = stopped
+    assert sorted(path.name for path in run.training_state.glob("step-*")) == ["step-00000003", "step-00000005"]
+    before = contents(run.path)
+    other = experiment.train(loaded, tmp_path / "other", resume=run.path)
+    assert contents(run.path) == before
+    same = experiment.train(loaded, run.path)
+    for name in "step-00000003.keras", "step-00000006.keras":
+        ours, theirs = (load_model(each.checkpoints / name).get_weights() for each in (other, same))
+        assert all((a == b).all() for a, b in zip(ours, theirs, strict=True))
+
+
+def test_another_corpus_is_told(stopped):
+    loaded, run = stopped
+    source = Path(loaded.data.root) / "pairs.en"
+    first = source.read_bytes()
+    before = contents(run.path)
+    for changed in (first.replace(b"man", b"mam", 1), b"".join(reversed(first.splitlines(keepends=True)))):
+        assert len(changed) == len(first) and changed != first
+        source.write_bytes(changed)
+        with pytest.raises(UserError, match=r"had other pairs in data\.train \(24 pairs, CRC-32 .*; now 24 pairs, CRC"):
+            experiment.train(loaded, run.path)
+    source.write_bytes(first)
+    written = run.training_state / "start.json"
+    flip_a_bit(written, 0)
+    with pytest.raises(UserError, match=r"start\.json: missing or damaged"):
+        experiment.train(loaded, run.path)
+    flip_a_bit(written, 0)
+    whole = written.read_bytes()
+    for of_another_shape in b"{}", b"[]", b'{"devices": 1, "corpus": {}, "origin": null}', b'{"origin": 1}':
+        written.write_bytes(of_another_shape)
+        with pytest.raises(UserError, match=r"start\.json: missing or damaged"):
+            experiment.train(loaded, run.path)
+    written.write_bytes(whole)
+    assert contents(run.path) == before
+
+
+def tokens(loaded, run, devices, begin, end):
+    """How many target tokens the batches of some steps have."""
+    pairs = open_source(loaded, "train"), open_source(loaded, "validation")
+    batches, _ = recipe_batches(loaded, run.load_tokenizers(), *pairs, devices)
+    return sum(np.count_nonzero(labels) for _, labels in batches.skip(begin).take(end - begin).as_numpy_iterator())
+
+
+def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tmp_path):
+    """As on a machine with more GPUs; each device counts figures of its own, in mid-epoch."""
+    loaded, run = stopped
+    before = contents(run.path)
+    more = with_training(loaded, distribution="mirrored")
+    save_recipe(more, run.recipe)
+    with pytest.raises(UserError, match=r"had 1 device\(s\), here are 2, .* begin a new one .* --resume "):
+        experiment.train(more, run.path)
+    save_recipe(loaded, run.recipe)
+    assert contents(run.path) == before
+    other = experiment.train(more, tmp_path / "other", resume=run.path)
+    ((_, counted),) = figures(other.logs / "train")["training/tokens"]
+    assert counted == tokens(loaded, run, devices=1, begin=3, end=5) + tokens(loaded, run, devices=2, begin=5, end=6)
+
+
+@pytest.mark.parametrize("changes", [{"ema": 0.9}, {"precision": "mixed_float16"}], ids=str)
+def test_a_state_that_another_optimizer_can_t_take_is_told(stopped, changes, tmp_path):
+    loaded, run = stopped
+    changed = with_training(loaded, **changes)
+    with pytest.raises(UserError, match=rf"differs in training\.{next(iter(changes))}; give this one the same"):
+        experiment.train(changed, tmp_path / "new", resume=run.path)
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_average_from_before_is_not_the_model_of_the_training_that_goes_on(stopped):
+    loaded, run = stopped
+    average_checkpoints(run, last=1)
+    experiment.train(loaded, run.path)
+    assert not run.average.exists() and run.best_checkpoint() == run.best
+
+
+@pytest.mark.parametrize("exactly", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["it ends", "exactly"])
+def test_the_same_command_goes_on_with_a_run_that_began_from_another(stopped, tmp_path, exactly):
+    """Even where the other run's states are gone; with another path the folder is another run's.
+
+    Where it is to be exact, to the weights that it has undisturbed.
+    """
+    loaded, run = stopped
+    before = contents(run.path)
+    longer = with_training(loaded, steps=9)
+    whole = experiment.train(longer, tmp_path / "whole", resume=run.path) if exactly else None
+    with ctrl_c_after(7):
+        experiment.train(longer, tmp_path / "other", resume=run.path)
+    with pytest.raises(UserError, match="holds another run"):
+        experiment.train(longer, tmp_path / "other", resume=next(run.training_state.glob("step-*")))
+    assert contents(run.path) == before
+    shutil.rmtree(run.training_state)
+    other = experiment.train(longer, tmp_path / "other", resume=run.path)
+    last = "step-00000009.keras"
+    weights = load_model(other.checkpoints / last).get_weights()
+    if exactly:
+        theirs = load_model(whole.checkpoints / last).get_weights()
+        assert all((a == b).all() for a, b in zip(weights, theirs, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "ending",
+    [{"steps": 4}, {"steps": 8, "early_stopping": 1}],
+    ids=["steps", "stopping"],
+)
+def test_what_ended_another_run_does_not_end_the_one_that_begins_from_it(eager, tmp_path, ending):
+    """It died after its last step, or once early stopping had ended it, and before its scores were there."""
+    settings = {"validate_every": 2, "warmup_steps": 100_000, "save_every_seconds": 60, **ending}
+    loaded = on(tmp_path, PAIRS, 64, max_length=32, **settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tf_transformer.experiment.runner.evaluate", lambda *arguments, **options: 1 / 0)
+        if "early_stopping" in ending:  # no validation is better than the first
+            patch.setattr(keras.callbacks.EarlyStopping, "_is_improvement", lambda *arguments: False)
+        with pytest.raises(ZeroDivisionError):
+            experiment.train(loaded, tmp_path / "run")
+    longer = with_training(loaded, steps=10, early_stopping=3)
+    assert find_state(tmp_path / "run", longer).name == "step-00000004"
+    other = experiment.train(longer, tmp_path / "other", resume=tmp_path / "run")
+    assert other.step_checkpoints()[-1].stem == "step-00000010"
+
+
+def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_path):
+    loaded, run = stopped
+    older, newest = sorted(run.training_state.glob("step-*"))
+    assert find_state(run.path, loaded) == find_state(newest, loaded) == newest
+    assert find_state(older, loaded) == older
+    longer = with_training(loaded, steps=20)
+    assert find_state(run.path, longer) == newest
+
+    other_dropout = loaded.model_copy(update={"model": loaded.model.model_copy(update={"dropout_rate": 0.3})})
+    assert find_state(run.path, other_dropout) == newest
+
+    drops = loaded.model_copy(update={"model": loaded.model.model_copy(update={"attention_dropout_rate": 0.1})})
+    with pytest.raises(UserError, match=r"differs in model\.attention_dropout_rate \(0\.0 there, 0\.1 here\)"):
+        find_state(run.path, drops)
+
+    shorter, at_once = with_training(loaded, steps=3), with_training(loaded, steps_per_execution=2)
+    wider = loaded.model_copy(update={"model": loaded.model.model_copy(update={"dff": 64})})
+    ended = tmp_path / "ended"
+    shutil.copytree(run.path, ended, ignore=shutil.ignore_patterns("training_state"))
+    flip_a_bit(next(newest.glob("*.data-*")), 0.5)
+    for path, recipe, told in [
+        (tmp_path / "none", loaded, "no state of a training is here"),
+        (run.training_state / "step-00000007", loaded, "no state of a training is here"),
+        (ended, loaded, "no state of a training is here"),
+        (older, wider, r"differs in model\.dff"),
+        (older, shorter, r"that state is of step 3, and training\.steps is 3; give it more"),
+        (older, at_once, r"of step 3, which training\.steps_per_execution, 2, does not divide"),
+        (run.path, loaded, r"step-00000005: damaged"),
+    ]:
+        with pytest.raises(UserError, match=told) as error:
+            experiment.train(recipe, tmp_path / "new", resume=path)
+        assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="ended: holds a training that has ended"):
+        experiment.train(loaded, ended, resume=older)
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,5 @@
+"""Several devices and several machines that train one model."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs={"strategy": ["make_strategy"]})

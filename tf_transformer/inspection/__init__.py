@@ -1,0 +1,8 @@
+"""Looking into a model: what it attends to as it translates, and pictures of it."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={"plots": ["plot_attention"], "sentence": ["Inspection", "inspect", "load_attend"]},
+)

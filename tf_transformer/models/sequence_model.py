@@ -1,0 +1,195 @@
+"""What training, decoding and export ask of a model: what each model is written against."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from tf_transformer.distributed.replicas import scope_of
+from tf_transformer.errors import UserError
+from tf_transformer.layers.arguments import check_sizes, check_vocabularies
+from tf_transformer.models.steps import ProjectingSteps
+
+if TYPE_CHECKING:
+    from tf_transformer.decoding.rounds import Stepping
+
+NOT_QUANTIZED = (
+    "Keras can't quantize a model of this package, whose layers are not Keras's own; export_ctranslate2 with "
+    'quantization="int8" can quantize a Transformer, and a Translator with half=True exports float16 weights'
+)
+
+
+class SequenceModel(ProjectingSteps, keras.Model):
+    """Base of the models: reads source ids and the target so far, and gives logits for each next target token.
+
+    A model that is written on it trains with this package's batches, loss and schedules, is searched, exported and
+    looked into, and nothing else needs to know it. It has of its own
+
+    - `encoder` and `decoder`, layers with a `TokenEmbedding` of width `d_model` in their attribute `embedding`, made in
+      its `__init__`, which ends with `self.make_projection()`;
+    - `states`, which works out what is projected onto the vocabulary;
+    - `stepper`, which does the same one target position at a time;
+    - `get_config`, as in Keras, with its own arguments; those below are there.
+
+    Args:
+        d_model: width of the embeddings, and of what is projected.
+        input_vocab_size: number of source tokens.
+        target_vocab_size: number of target tokens.
+        max_length: the longest sequence that the model is for.
+        share_embeddings: "all" (source embedding, target embedding and projection are one matrix), "target" (target
+            embedding and projection), or "none".
+
+    Attributes:
+        gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
+            change this or `parallel_parts` after a `fit`, compile anew: Keras keeps the step that it has made.
+        parallel_parts: how many parts it works each of these on in, side by side; see there.
+
+    Raises:
+        ValueError: sizes or options that can't be; it names the argument, what it was and what is allowed.
+
+    Example:
+        >>> from tf_transformer import RecurrentModel, SequenceModel, Transformer
+        >>> issubclass(Transformer, SequenceModel), issubclass(RecurrentModel, SequenceModel)
+        (True, True)
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        input_vocab_size: int,
+        target_vocab_size: int,
+        max_length: int,
+        share_embeddings: str,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.d_model, self.max_length = check_sizes(d_model=d_model, max_length=max_length)
+        self.input_vocab_size, self.target_vocab_size = check_vocabularies(
+            share_embeddings, input_vocab_size, target_vocab_size
+        )
+        self.share_embeddings = share_embeddings
+        if self.quantization_mode is not None:
+            raise UserError(f"dtype can't be {self.dtype_policy.name}: {NOT_QUANTIZED}")
+
+    def build(self, input_shape: tuple) -> None:
+        source_shape, target_shape, *_ = input_shape  # a file written by an earlier version may hold the labels' too
+        with scope_of(self):
+            self.encoder.build(source_shape)
+            self.decoder.build(target_shape, (*source_shape, self.d_model))
+            if self.share_embeddings == "none":
+                self.projection.build((*target_shape, self.d_model))
+
+    def make_projection(self) -> None:
+        """Makes the layer `projection`, where it shares no matrix with an embedding."""
+        if self.share_embeddings == "none":
+            self.projection = keras.layers.Dense(
+                self.target_vocab_size, use_bias=False, name="projection", dtype=self.dtype_policy
+            )
+
+    @abstractmethod
+    def states(self, source_ids: Any, target_ids: Any, training: bool | None) -> tuple[Any, dict[str, list[Any]]]:
+        """Works out what is projected onto the vocabulary, at every target position at once (teacher forcing).
+
+        Args:
+            source_ids: int (batch, source_len); 0 is padding.
+            target_ids: int (batch, target_len), the target shifted right by the start token.
+            training: whether dropout is on.
+
+        Returns:
+            float (batch, target_len, d_model), and the attention weights as lists over layers, each (batch, heads,
+            rows, columns). What a model has of these: "encoder", from source to source; "decoder", from target to
+            target; "cross", from target to source, which every model needs.
+        """
+
+    @abstractmethod
+    def stepper(self) -> Stepping:
+        """Reads the model's weights for one search; its steps together equal the model's call."""
+
+    def share_constants(self) -> None:
+        """Makes one tensor of each table that is no weight, where every graph of an export would hold a copy."""
+
+    @property
+    def input_dtype(self) -> str:
+        """What ids that come as floats are made; bfloat16, say, would have no odd number above 256."""
+        return "int32"
+
+    def __call__(self, inputs: Any, *more: Any, **options: Any) -> Any:
+        """Works out logits, as `call` does."""
+        is_pair = isinstance(inputs, (tuple, list)) and len(inputs) == 2
+        if more or not is_pair:
+            given = "a pair and more" if is_pair else "no pair"
+            raise UserError(
+                f"a {type(self).__name__} reads one pair of integer arrays, model((source_ids, target_ids)), got "
+                f"{given}; options such as training=True go by name"
+            )
+        return super().__call__(inputs, **options)
+
+    def call(self, inputs: Any, return_attention_scores: bool = False, training: bool | None = None) -> Any:
+        """Works out the logits of every target position at once (teacher forcing).
+
+        Args:
+            inputs: pair of source ids, int (batch, source_len), and target ids, int (batch, target_len): the target
+                shifted right by the start token. 0 is padding.
+            return_attention_scores: whether to return the weights too.
+            training: whether dropout is on.
+
+        Returns:
+            Logits, float (batch, target_len, target_vocab_size); with `return_attention_scores` a pair of them and the
+            weights as `states` has them.
+        """
+        states, scores = self.states(*inputs, training=training)
+        if self.loss_projects:
+            return states
+        logits = self.project(states)
+        return (logits, scores) if return_attention_scores else logits
+
+    def output_embeddings(self) -> Any:
+        """The projection's matrix, float (target_vocab_size, d_model)."""
+        if self.share_embeddings == "none":
+            return keras.ops.transpose(self.projection.kernel)
+        return keras.ops.convert_to_tensor(self.decoder.embedding.embeddings)
+
+    def project(self, x: Any) -> Any:
+        """Maps the decoder's output, float (..., d_model), to logits (..., target_vocab_size)."""
+        return self.projection(x) if self.share_embeddings == "none" else self.decoder.embedding.project(x)
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Writes the model down for inference, as Keras does: ids of any lengths in, logits out.
+
+        To translate text with what is written, use `tf_transformer.export_saved_model` instead.
+
+        Args:
+            filepath: where to.
+            format: Keras's formats; "tf_saved_model" has an endpoint `serve`.
+            verbose: whether to tell of it.
+            input_signature: what the endpoint takes; a pair of int32 (batch, length) unless given.
+            **kwargs: other arguments of Keras's `export`.
+        """
+        if input_signature is None:
+            # Keras would take the lengths of the first batch that it saw, and floats, of which bfloat16 has no 257.
+            names = "source_ids", "target_ids"
+            input_signature = [tuple(keras.InputSpec("int32", (None, None), name=name) for name in names)]
+        super().export(filepath, format, verbose, input_signature, **kwargs)
+
+    def quantize(self, *arguments: Any, **options: Any) -> None:
+        """Refuses: Keras knows nothing of this package's layers, and would leave them as they are."""
+        raise UserError(NOT_QUANTIZED)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "d_model": self.d_model,
+            "input_vocab_size": self.input_vocab_size,
+            "target_vocab_size": self.target_vocab_size,
+            "max_length": self.max_length,
+            "share_embeddings": self.share_embeddings,
+        }

@@ -1,0 +1,260 @@
+"""What a step of `fit` and of `evaluate` does differently from Keras's: the loss projects, and batches may be split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import keras
+from keras import ops
+
+from tf_transformer.distributed.replicas import is_one_device, number_of_replicas, scope_of, without_sums
+
+# The model at work on a step whose loss projects. Each of MirroredStrategy's threads, one a device, has its own.
+_AT_WORK: ContextVar[ProjectingSteps | None] = ContextVar("at_work", default=None)
+
+
+class ProjectingSteps:
+    """Steps in which the loss projects the decoder's output itself, so that no more than a chunk of logits exists.
+
+    They are taken where loss and metrics can do so (`SmoothedCrossEntropy`; `Perplexity`, `TokenAccuracy`,
+    `TokenCount`). With others, with sample weights, or where a subclass has a `call`, `project`, `compute_loss` or
+    `compute_metrics` of its own, a step is Keras's own, on logits.
+
+    Attributes:
+        gradient_accumulation: how many parts a batch is worked on in, one after another. The memory is that of one
+            part, the update that of the whole batch. On the TensorFlow backend only. Saved with what was compiled.
+        parallel_parts: how many parts each of these is worked on in, side by side. With operations that take one
+            thread each (`tf.config.threading`) a core works on its part without waiting for the others after each
+            operation. The update is that of the whole batch here too. On the TensorFlow backend only. Saved likewise.
+    """
+
+    gradient_accumulation = 1
+    parallel_parts = 1
+    _loss_weights = (1.0,)
+
+    @property
+    def loss_projects(self) -> bool:
+        """Whether a step is at work whose loss projects, for which `call` gives the decoder's output, not logits."""
+        return _AT_WORK.get() is self
+
+    def compile(
+        self, optimizer: Any = "rmsprop", loss: Any = None, loss_weights: Any = None, *more: Any, **options: Any
+    ) -> None:
+        """Says how to train, as in Keras."""
+        super().compile(optimizer, loss, loss_weights, *more, **options)
+        if loss is not None:  # otherwise Keras keeps to those of before
+            self._loss_weights = (1.0,) if loss_weights is None else tuple(keras.tree.flatten(loss_weights))
+
+    def get_compile_config(self) -> dict[str, Any]:
+        """What `compile` was given, as in Keras, with the number of parts."""
+        parts = {"gradient_accumulation": self.gradient_accumulation, "parallel_parts": self.parallel_parts}
+        return {**super().get_compile_config(), **parts} if self.compiled else {}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles as `get_compile_config` tells, as in Keras."""
+        if type(self).compile is not ProjectingSteps.compile:
+            super().compile_from_config(config)  # which refuses what a subclass has changed
+            return
+        config = keras.saving.deserialize_keras_object(config)
+        self.gradient_accumulation = config.pop("gradient_accumulation", 1)
+        self.parallel_parts = config.pop("parallel_parts", 1)
+        self.compile(**config)
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Makes the step of `fit`, as in Keras, once all variables are there: one that makes some is traced twice."""
+        with scope_of(self):
+            if not self.built:
+                self.build(((None, None), (None, None)))
+            if not self.optimizer.built:
+                self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
+    def train_step(self, *arguments: Any) -> Any:
+        """One update: `train_step(data)`, or `train_step(state, data)` on JAX, as in Keras."""
+        # Keras's loss scaling refuses the context of all devices; what is within it does as it likes.
+        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            return self._train_step(*arguments)
+        return without_sums(self._train_step, *arguments)
+
+    def _train_step(self, *arguments: Any) -> Any:
+        *state, data = arguments
+        if self.jit_compile and not is_one_device():
+            raise ValueError("XLA can't compile a step that several devices share: compile with jit_compile=False")
+        x, y, sample_weight = _unpacked(data)
+        if not self._can_project(y, sample_weight):
+            if self._r_drop() or self._parts() > 1:
+                raise ValueError(
+                    "r_drop, gradient_accumulation and parallel_parts need the loss SmoothedCrossEntropy, no metrics "
+                    "but Perplexity, TokenAccuracy and TokenCount, no sample weights and a Transformer whose call, "
+                    "project, compute_loss and compute_metrics no subclass has changed; leave the others out, or these "
+                    "options"
+                )
+            return super().train_step(*state, data)
+        with self._at_work():
+            if self._parts() > 1:
+                return self._step_in_parts(x, y)
+            return super().train_step(*state, (self._passes(x), y))
+
+    def test_step(self, *arguments: Any) -> Any:
+        """One batch of validation, as in Keras."""
+        *state, data = arguments
+        _, y, sample_weight = _unpacked(data)
+        if not self._can_project(y, sample_weight):
+            return super().test_step(*state, data)
+        with self._at_work():
+            return super().test_step(*state, data)
+
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Any:
+        """The compiled loss of a batch, as in Keras; the metrics get their sums in the same pass."""
+        if not self.loss_projects:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        # Read before anything waits for the other devices, whose own then take their place.
+        added = [ops.sum(ops.cast(loss, "float32")) for loss in self.losses]
+        loss = self._summed_loss(y_pred, y, training) / self._only_loss.batch_tokens(y)
+        return loss + sum(added) / number_of_replicas()
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        """The figures so far, as in Keras."""
+        return self.get_metrics_result() if self.loss_projects else super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def build_metrics(self) -> None:
+        """Makes the variables of the compiled metrics, which Keras makes in the first step."""
+        self._compiled_metrics(keras.KerasTensor((None, None), "int32"))
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        token = _AT_WORK.set(self)
+        try:
+            yield
+        finally:
+            _AT_WORK.reset(token)
+
+    @property
+    def _only_loss(self) -> Any:
+        """The compiled loss, also where it is the only one of a list; None where there are several."""
+        losses = keras.tree.flatten(self.loss)
+        return losses[0] if len(losses) == 1 else None
+
+    def _can_project(self, labels: Any, sample_weight: Any) -> bool:
+        return (
+            sample_weight is None
+            and len(self._loss_weights) == 1
+            and _stands_for(self._only_loss, "of_states", "call", "__call__")
+            and _stands_for(self, "output_embeddings", "call", "project", "compute_loss", "compute_metrics")
+            and all(
+                _stands_for(metric, "add_sums", "update_state") and _stands_for(metric, "of_sums", "of_tokens")
+                for metric in self._compiled_metrics(labels)
+            )
+        )
+
+    def _compiled_metrics(self, labels: Any) -> list[keras.metrics.Metric]:
+        # Keras holds those given to `compile` together in one, beside its own metric of the loss, and names them only
+        # once it has seen what they are given: labels and logits.
+        groups = [metric for metric in self.metrics if hasattr(metric, "metrics")]
+        for group in groups:
+            if not group.built:
+                group.build(labels, keras.KerasTensor((*labels.shape, self.target_vocab_size)))
+        return [metric for group in groups for metric in group.metrics]
+
+    def _r_drop(self) -> bool:
+        return any(getattr(loss, "r_drop", 0) > 0 for loss in keras.tree.flatten(self.loss))
+
+    def _passes(self, x: Any) -> Any:
+        """What the model reads in training: with R-Drop each sentence twice."""
+        return tuple(ops.concatenate([ids, ids]) for ids in x) if self._r_drop() else x
+
+    def _summed_loss(self, states: Any, labels: Any, training: bool) -> Any:
+        """The compiled loss summed over a batch's real tokens; the metrics get theirs."""
+        free_shapes = keras.backend.backend() == "tensorflow" and not self.jit_compile
+        sums = self._only_loss.of_states(states, self.output_embeddings(), labels, training, free_shapes)
+        for metric in self._compiled_metrics(labels):
+            metric.add_sums(sums)
+        return sums.loss * self._loss_weights[0]
+
+    def _parts(self) -> int:
+        return self.gradient_accumulation * self.parallel_parts
+
+    def _step_in_parts(self, x: Any, y: Any) -> dict[str, Any]:
+        """One update from a batch that is worked on in parts."""
+        if keras.backend.backend() != "tensorflow":
+            raise ValueError("gradient_accumulation and parallel_parts need Keras's TensorFlow backend; set them to 1")
+        import tensorflow as tf
+
+        with tf.init_scope():  # what makes variables can't be part of a loop
+            if not self.built:
+                self.build(tuple(ids.shape for ids in x))
+        weights = self.trainable_weights
+        rows, tokens = tf.shape(y)[0], self._only_loss.batch_tokens(y)
+        size = -(-rows // self._parts())
+
+        def split(ids: Any) -> Any:
+            # Rows of padding fill up the last part; they count nowhere.
+            padded = tf.pad(ids, [[0, self._parts() * size - rows], [0, 0]])
+            return tf.reshape(padded, (self.gradient_accumulation, self.parallel_parts, size, -1))
+
+        split_data = tf.nest.map_structure(split, (x, y))
+
+        def of_part(data: Any) -> tuple[Any, list[Any]]:
+            x, y = data
+            with tf.GradientTape() as tape:
+                passes = self._passes(x)
+                outputs = self(passes, training=True)
+                if self.losses:
+                    raise ValueError(
+                        "gradient_accumulation and parallel_parts can't do regularizers and add_loss, whose sum over "
+                        "the parts is not the batch's; leave them out, or set both to 1"
+                    )
+                loss = self._summed_loss(outputs, y, training=True) / tokens
+                scaled = self.optimizer.scale_loss(loss)
+            return loss, tape.gradient(scaled, weights)
+
+        def of_parallel_parts(turn: Any) -> tuple[Any, list[Any]]:
+            # Nothing in one of them needs another's results, so TensorFlow runs them at once.
+            parts = [
+                tf.nest.map_structure(lambda ids, i=i: ids[turn, i], split_data) for i in range(self.parallel_parts)
+            ]
+            losses, gradients = zip(*map(of_part, parts), strict=True)
+            return tf.add_n(losses), [tf.add_n(of_weight) for of_weight in zip(*gradients, strict=True)]
+
+        if self.gradient_accumulation == 1:
+            loss, gradients = of_parallel_parts(0)
+        else:
+
+            def add_turn(turn: Any, loss: Any, gradients: Any) -> tuple[Any, ...]:
+                more, more_gradients = of_parallel_parts(turn)
+                return turn + 1, loss + more, [a + b for a, b in zip(gradients, more_gradients, strict=True)]
+
+            start = (0, 0.0, [tf.zeros(weight.shape, weight.dtype) for weight in weights])
+            # One turn at a time: the memory of several would be what accumulation is to save.
+            _, loss, gradients = tf.while_loop(
+                lambda turn, *_: turn < self.gradient_accumulation, add_turn, start, parallel_iterations=1
+            )
+        self.optimizer.apply(gradients, weights)
+        # As Keras has it: the mean over the replicas is shown, and each one's share is of the whole batch.
+        next(metric for metric in self.metrics if metric.name == "loss").update_state(
+            loss * number_of_replicas(), sample_weight=rows
+        )
+        return self.get_metrics_result()
+
+
+def _unpacked(data: Any) -> tuple[Any, Any, Any]:
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    if y is None:
+        raise ValueError("fit and evaluate need labels too: batches of ((source_ids, target_ids), labels)")
+    return x, y, sample_weight
+
+
+def _stands_for(thing: Any, shortcut: str, *methods: str) -> bool:
+    """Whether a thing has a shortcut for its methods, none of which a subclass has changed without the shortcut."""
+
+    def owner(name: str) -> type:
+        return next((each for each in type(thing).__mro__ if name in vars(each)), object)
+
+    return hasattr(thing, shortcut) and all(issubclass(owner(shortcut), owner(method)) for method in methods)

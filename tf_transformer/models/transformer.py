@@ -1,0 +1,209 @@
+"""The Transformer: encoder, decoder and projection onto the vocabulary (Vaswani et al., 2017, figure 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from tf_transformer.decoding.stepper import Stepper
+from tf_transformer.layers.decoder import Decoder
+from tf_transformer.layers.embedding import TokenEmbedding
+from tf_transformer.layers.encoder import Encoder
+from tf_transformer.layers.masks import padding_mask
+from tf_transformer.layers.next_word import NextWord
+from tf_transformer.models.presets import preset_arguments
+from tf_transformer.models.sequence_model import SequenceModel
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Transformer(SequenceModel):
+    """Translates: reads source ids and the target so far, and gives logits for each next target token.
+
+    Args:
+        num_layers: number of encoder layers, and of decoder layers, N.
+        d_model: width of the model.
+        num_heads: number of attention heads, h.
+        dff: width of the feed-forward networks' hidden layer, d_ff.
+        input_vocab_size: number of source tokens.
+        target_vocab_size: number of target tokens.
+        dropout_rate: P_drop, on each sub-layer's output and on the embedding sums.
+        attention_dropout_rate: dropout on the attention weights, which the paper has none of.
+        activation_dropout_rate: dropout on the feed-forward networks' hidden layers, which the paper has none of.
+        key_dim: d_k, `d_model / num_heads` unless given.
+        value_dim: d_v, `d_model / num_heads` unless given.
+        norm_first: pre-norm instead of the paper's post-norm.
+        position: "sinusoidal", or "learned" (Table 3, row E).
+        max_length: the longest sequence there are positions for.
+        share_embeddings: "all" (source embedding, target embedding and projection are one matrix, as in the paper),
+            "target" (target embedding and projection), or "none".
+        window: in the encoder, how many positions to each side of its own a position attends to; all unless given. For
+            long sources: time then grows with their length and not with its square.
+        next_word: for targets with one token for every source word: the source tokens with which a word begins, and
+            the target tokens that stand for one, a pair of sequences. At each position the encoder's output at the next
+            word is added to the target's embedding; see `NextWord`. The paper's model is not told.
+
+    Attributes:
+        gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
+            change this or `parallel_parts` after a `fit`, compile anew: Keras keeps the step that it has made.
+        parallel_parts: how many parts it works each of these on in, side by side; see there.
+
+    Raises:
+        ValueError: sizes or options that can't be; it names the argument, what it was and what is allowed.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer import Transformer
+        >>> model = Transformer(2, 512, 8, 2048, input_vocab_size=8500, target_vocab_size=8000)
+        >>> source, target = np.ones((64, 38), "int32"), np.ones((64, 36), "int32")
+        >>> model((source, target)).shape
+        TensorShape([64, 36, 8000])
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        num_heads: int,
+        dff: int,
+        input_vocab_size: int,
+        target_vocab_size: int,
+        dropout_rate: float = 0.1,
+        attention_dropout_rate: float = 0.0,
+        activation_dropout_rate: float = 0.0,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        norm_first: bool = False,
+        position: str = "sinusoidal",
+        max_length: int = 1024,
+        share_embeddings: str = "none",
+        window: int | None = None,
+        next_word: Sequence[Sequence[int]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # TensorFlow keeps something for each name that a variable ever had, so Keras's numbering would add up.
+        super().__init__(
+            d_model,
+            input_vocab_size,
+            target_vocab_size,
+            max_length,
+            share_embeddings,
+            **{"name": "transformer", **kwargs},
+        )
+        dtype = self.dtype_policy
+        shared = TokenEmbedding(self.input_vocab_size, d_model, name="embedding", dtype=dtype)
+        arguments = {
+            "dropout_rate": dropout_rate,
+            "attention_dropout_rate": attention_dropout_rate,
+            "activation_dropout_rate": activation_dropout_rate,
+            "key_dim": key_dim,
+            "value_dim": value_dim,
+            "norm_first": norm_first,
+            "position": position,
+            "max_length": max_length,
+            "dtype": dtype,
+        }
+        sizes = (num_layers, d_model, num_heads, dff)
+        self.encoder = Encoder(*sizes, input_vocab_size, embedding=shared, window=window, name="encoder", **arguments)
+        self.decoder = Decoder(
+            *sizes,
+            target_vocab_size,
+            embedding=shared if share_embeddings == "all" else None,
+            name="decoder",
+            **arguments,
+        )
+        # As the encoder has checked them, NumPy's numbers made Python's.
+        encoder = self.encoder
+        self.num_layers, self.num_heads, self.dff = encoder.num_layers, encoder.num_heads, encoder.dff
+        self.key_dim, self.value_dim = encoder.key_dim, encoder.value_dim
+        self.dropout_rate = encoder.dropout_rate
+        self.attention_dropout_rate = encoder.attention_dropout_rate
+        self.activation_dropout_rate = encoder.activation_dropout_rate
+        self.norm_first = norm_first
+        self.position = position
+        self.window = encoder.window
+        self.next_word = self.next_word_layer = None
+        if next_word is not None:
+            layer = NextWord(self.input_vocab_size, self.target_vocab_size, *next_word, name="next_word", dtype=dtype)
+            self.next_word, self.next_word_layer = [layer.opening, layer.writing], layer
+        self.make_projection()
+
+    @classmethod
+    def from_preset(cls, name: str, *, input_vocab_size: int, target_vocab_size: int, **changes: Any) -> Transformer:
+        """Makes one of the paper's models.
+
+        Args:
+            name: such as "base" or "big"; `tf-transformer presets` lists them.
+            input_vocab_size: number of source tokens.
+            target_vocab_size: number of target tokens.
+            **changes: arguments that replace the preset's.
+
+        Raises:
+            ValueError: an unknown preset.
+
+        Example:
+            >>> from tf_transformer import Transformer
+            >>> Transformer.from_preset("base", input_vocab_size=37_000, target_vocab_size=37_000).d_model
+            512
+        """
+        return cls(
+            **{
+                **preset_arguments(name),
+                "input_vocab_size": input_vocab_size,
+                "target_vocab_size": target_vocab_size,
+                **changes,
+            }
+        )
+
+    def states(self, source_ids: Any, target_ids: Any, training: bool | None) -> tuple[Any, dict[str, list[Any]]]:
+        """Passes the source through the encoder, and the target through the decoder.
+
+        Args:
+            source_ids: int (batch, source_len); 0 is padding.
+            target_ids: int (batch, target_len), the target shifted right by the start token.
+            training: whether dropout is on.
+
+        Returns:
+            float (batch, target_len, d_model), and a dict of lists over layers: "encoder", weights (batch, heads,
+            source_len, source_len); "decoder", (batch, heads, target_len, target_len); "cross", (batch, heads,
+            target_len, source_len).
+        """
+        context, encoder_scores = self.encoder(source_ids, return_attention_scores=True, training=training)
+        x, decoder_scores = self.decoder(
+            target_ids,
+            context,
+            context_mask=padding_mask(source_ids),
+            added=self.next_word_layer(source_ids, target_ids, context) if self.next_word else None,
+            return_attention_scores=True,
+            training=training,
+        )
+        return x, {"encoder": encoder_scores, "decoder": decoder_scores["self"], "cross": decoder_scores["cross"]}
+
+    def stepper(self) -> Stepper:
+        """Reads the weights for one search; see there."""
+        return Stepper(self)
+
+    def share_constants(self) -> None:
+        """Makes one tensor of the sinusoids, where every graph of an export would hold a copy."""
+        for stack in self.encoder, self.decoder:
+            if stack.position == "sinusoidal":
+                table = stack.position_encoding.table
+                stack.position_encoding.table = keras.ops.convert_to_tensor(table)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "num_heads": self.num_heads,
+            "dff": self.dff,
+            "dropout_rate": self.dropout_rate,
+            "attention_dropout_rate": self.attention_dropout_rate,
+            "activation_dropout_rate": self.activation_dropout_rate,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "norm_first": self.norm_first,
+            "position": self.position,
+            "window": self.window,
+            "next_word": self.next_word,
+        }

@@ -1,0 +1,86 @@
+"""The models that a training leaves: the newest, and the best."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from tf_transformer.files.whole import written_whole
+from tf_transformer.runs.directory import AVERAGE, BEST, INTERRUPTED
+from tf_transformer.training.callbacks import steps_taken
+
+
+class Checkpoints(keras.callbacks.Callback):
+    """Saves the whole model, optimizer included, at the end of each epoch, and keeps the newest and the best.
+
+    Writes `step-00000400.keras` and so on, and `best.keras`, the one with the lowest `val_perplexity`. No
+    half-written one is ever found.
+
+    Args:
+        directory: where the checkpoints lie.
+        keep: how many of the newest stay.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     kept = Checkpoints(folder, keep=2)
+        ...     _ = model.fit(np.ones((3, 1)), np.ones(3), batch_size=1, epochs=4, callbacks=[kept], verbose=0)
+        ...     sorted(os.listdir(folder))
+        ['step-00000009.keras', 'step-00000012.keras']
+    """
+
+    def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:
+        super().__init__()
+        self.directory = Path(directory)
+        self.keep = keep
+        self.best = float("inf")
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        path = self._write(_name(steps_taken(self.model)), self.model.save)
+        perplexity = (logs or {}).get("val_perplexity")
+        if perplexity is not None and perplexity < self.best:
+            self.best = perplexity
+            self._write(BEST, lambda partial: shutil.copyfile(path, partial))
+        for old in self._saved()[: -self.keep]:
+            old.unlink()
+
+    def has_best(self) -> bool:
+        """Whether there is a best one yet."""
+        return (self.directory / BEST).exists()
+
+    def save_interrupted(self) -> Path:
+        """Saves the model in the middle of an epoch, for whoever wants to look at it; `forget_after` removes it."""
+        return self._write(INTERRUPTED, self.model.save)
+
+    def _write(self, name: str, write: Callable[[Path], Any]) -> Path:
+        path = self.directory / name
+        advice = "mend that: the same command goes on from the last state saved"
+        with written_whole(path, "the checkpoint", advice) as partial:
+            write(partial)
+        return path
+
+    def forget_after(self, step: int) -> None:
+        """Removes the checkpoints of later steps, and that of an interruption."""
+        for file in self._saved():
+            if file.name > _name(step):
+                file.unlink()
+        (self.directory / INTERRUPTED).unlink(missing_ok=True)
+
+    def forget_average(self) -> None:
+        """Removes the average of checkpoints, which would be taken for the model of a training that goes on."""
+        (self.directory / AVERAGE).unlink(missing_ok=True)
+
+    def _saved(self) -> list[Path]:
+        return sorted(self.directory.glob("step-*.keras"))
+
+
+def _name(step: int) -> str:
+    return f"step-{step:08d}.keras"

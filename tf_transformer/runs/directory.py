@@ -1,0 +1,291 @@
+"""A run's folder: what lies where, and the models in it."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import logging
+import os
+import shutil
+import socket
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tf_transformer.errors import UserError
+from tf_transformer.files.whole import written_whole
+
+if TYPE_CHECKING:
+    from tf_transformer.models.sequence_model import SequenceModel
+    from tf_transformer.tokenizers import TokenizerPair
+
+logger = logging.getLogger(__name__)
+
+
+AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
+LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
+
+
+class RunDirectory:
+    """The folder that one training fills.
+
+    It holds `recipe.yaml` (resolved), `tokenizer/`, `checkpoints/`, `logs/` (for TensorBoard) and `scores.json`; until
+    the training has ended also `training_state/`, from which it can go on.
+
+    Args:
+        path: the folder.
+
+    Attributes:
+        chosen: the checkpoint that is to be taken for the run's model, in place of the best; see `of_model`.
+    """
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self.path = Path(path)
+        self.chosen: Path | None = None
+        self.recipe = self.path / "recipe.yaml"
+        self.tokenizer = self.path / "tokenizer"
+        self.checkpoints = self.path / "checkpoints"
+        self.average = self.checkpoints / AVERAGE
+        self.best = self.checkpoints / BEST
+        self.interrupted = self.checkpoints / INTERRUPTED
+        self.training_state = self.path / "training_state"
+        self.logs = self.path / "logs"
+        self.scores = self.path / "scores.json"
+
+    def check_is_free(self) -> None:
+        """Raises a UserError where something lies already, or nothing can be written."""
+        try:
+            free = not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
+            nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
+        except OSError as error:
+            raise UserError(f"{self.path}: can't be made: {error.strerror}; choose another folder") from None
+        if not free and self.recipe.exists() and not self.is_unfinished():
+            scores = f", its scores are in {self.scores}" if self.scores.exists() else ""
+            raise UserError(
+                f"{self.path}: holds a training that has ended{scores}; to train longer, begin anew with more "
+                "training.steps and another --run-dir"
+            )
+        if not free:
+            what = "holds another run" if self.recipe.exists() else "is not empty"
+            raise UserError(
+                f"{self.path}: {what}, which is left as it is; choose another folder with --run-dir, or move it away"
+            )
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+            raise UserError(f"{self.path}: can't be made, {nearest} is no folder to write to; choose another folder")
+
+    def is_unfinished(self) -> bool:
+        """Whether a training lies here that was broken off."""
+        return os.path.isdir(self.training_state)  # unlike pathlib's, it takes a name that is too long for a no
+
+    @classmethod
+    def create(cls, path: str | os.PathLike) -> RunDirectory:
+        """Makes a run's folder.
+
+        Raises:
+            UserError: something lies there, or the folder can't be made.
+        """
+        run = cls(path)
+        run.check_is_free()
+        try:
+            # First, as it tells a folder that a training has begun to fill from any other.
+            run.training_state.mkdir(parents=True)
+            run.checkpoints.mkdir()
+        except OSError as error:
+            raise UserError(f"{run.path}: the run's folder can't be made: {error.strerror}") from None
+        return run
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Within it, no other process trains in this folder; the system unlocks it when the process ends, however.
+
+        Raises:
+            UserError: another process trains here.
+        """
+        with open(self.training_state / LOCK, "a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise UserError(
+                    f"{self.path}: another process is training here ({file.read().strip() or 'just begun'}); wait for "
+                    "its end, or choose another folder with --run-dir"
+                ) from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.flush()
+            yield
+
+    def end_training(self) -> None:
+        """Removes what only a training that goes on would need."""
+        # Renamed at once: half of it must not look like a training that was broken off.
+        ended = self.training_state.rename(self.path / ".training_state-ended")
+        shutil.rmtree(ended)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> RunDirectory:
+        """Opens a run's folder.
+
+        Raises:
+            UserError: there is none.
+        """
+        run = cls(path)
+        if not run.recipe.is_file():
+            raise UserError(f"{run.path}: no run here (no recipe.yaml); give the folder that `train` made")
+        return run
+
+    @classmethod
+    def of_model(cls, path: str | os.PathLike) -> RunDirectory:
+        """Opens the run that a model is in; `best_checkpoint` then gives that model.
+
+        Args:
+            path: a run's folder, or one of its checkpoints, `RUN/checkpoints/FILE.keras`.
+
+        Raises:
+            UserError: no run is there, or no such checkpoint in it.
+        """
+        path = Path(path)
+        if path.suffix != ".keras":
+            return cls.open(path)
+        if not path.is_file():
+            raise UserError(f"{path}: no such checkpoint; give a run's folder, or RUN/checkpoints/FILE.keras")
+        folder = path.absolute().parents[1]  # of a lone name too
+        if not (folder / "recipe.yaml").is_file():
+            raise UserError(
+                f"{path}: a model without its run, whose recipe and tokenizers a translation needs; give a run's "
+                "folder, or RUN/checkpoints/FILE.keras"
+            )
+        run = cls.open(folder)
+        run.chosen = path
+        return run
+
+    def step_checkpoints(self) -> list[Path]:
+        """The checkpoints of single steps that are kept, oldest first."""
+        return sorted(self.checkpoints.glob("step-*.keras"))
+
+    def by_preference(self) -> list[Path]:
+        """The files that the run's model may be in, the one to take first; not all of them need be there."""
+        return [self.average, self.best, *reversed(self.step_checkpoints()), self.interrupted]
+
+    def best_checkpoint(self) -> Path:
+        """The run's model: the checkpoint chosen, if one was.
+
+        Else it is the average where `tf-transformer average` made one, else the checkpoint with the lowest validation
+        perplexity, else the newest, else that of an interruption.
+
+        Raises:
+            UserError: there is no checkpoint yet.
+        """
+        if self.chosen:
+            return self.chosen
+        for file in self.by_preference():
+            if file.is_file():
+                return file
+        raise UserError(f"{self.checkpoints}: no checkpoint yet; train for longer than training.validate_every")
+
+    def load_tokenizers(self) -> TokenizerPair:
+        """The run's tokenizers."""
+        from tf_transformer.tokenizers import TokenizerPair
+
+        return TokenizerPair.load(self.tokenizer)
+
+    def write_scores(self, scores: dict[str, Any]) -> None:
+        """Writes `scores.json`; what it held moves into the list "earlier", or if it is damaged into another file.
+
+        Raises:
+            UserError: it can't be written.
+        """
+        earlier = []
+        if self.scores.is_file():
+            try:
+                previous = json.loads(self.scores.read_bytes())
+                earlier = [*previous.pop("earlier", []), previous]
+            except (ValueError, AttributeError, TypeError):  # no JSON; JSON of another form
+                number = next(n for n in itertools.count(1) if not self._damaged_scores(n).exists())
+                self.scores.rename(self._damaged_scores(number))
+                logger.warning("%s: damaged, kept as %s", self.scores, self._damaged_scores(number).name)
+        text = json.dumps({**scores, "earlier": earlier}, indent=2, ensure_ascii=False)
+        with written_whole(self.scores, "the scores") as partial:
+            partial.write_text(text + "\n", encoding="utf-8")
+
+    def _damaged_scores(self, number: int) -> Path:
+        return self.path / f"scores-damaged-{number}.json"
+
+
+def is_run(path: Path) -> bool:
+    """Whether a path is that of a run's folder, or of one of its checkpoints."""
+    return path.suffix == ".keras" or (path / "recipe.yaml").is_file()
+
+
+def load_model(path: str | os.PathLike, precision: str | None = None) -> SequenceModel:
+    """Loads a trained model in any process, ready to be called (to train on, compile it first).
+
+    Args:
+        path: a run's folder (its best checkpoint is taken) or a `.keras` file.
+        precision: Keras's dtype policy that it is to work in, such as "float32"; that of its training unless given.
+
+    Raises:
+        UserError: no model there, or a damaged one.
+
+    Example:
+        >>> import numpy as np, tf_transformer as tt
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
+        >>> _ = model((np.array([[5, 3]]), np.array([[2]])))
+        >>> model.save("/tmp/tiny.keras")
+        >>> tt.load_model("/tmp/tiny.keras").d_model
+        8
+    """
+    import keras
+
+    # Imported, since Keras finds the classes only once they are registered.
+    import tf_transformer.models.kinds  # noqa: F401
+    from tf_transformer.models.sequence_model import SequenceModel
+
+    path = Path(path)
+    file = path if path.suffix == ".keras" else RunDirectory.open(path).best_checkpoint()
+    if not file.is_file():
+        raise UserError(f"{file}: no such model; give a run's folder or a .keras file")
+    try:
+        _check_archive(file)
+        model = keras.saving.load_model(file, compile=False, safe_mode=True)
+    except Exception as error:  # whatever a damaged archive makes h5py, zipfile or Keras raise
+        told = str(error).strip() or type(error).__name__
+        reason = told.splitlines()[0].partition(". ")[0]
+        raise UserError(f"{file}: not a model of this package, or damaged ({reason}); {_instead_of(file)}") from error
+    if not isinstance(model, SequenceModel):
+        raise UserError(f"{file}: a {type(model).__name__}, not a model of this package; give another model")
+    if precision in (None, model.dtype_policy.name):
+        return model
+    # Whatever it was trained in, weights are float32.
+    other = type(model).from_config({**model.get_config(), "dtype": precision})
+    other.build(((None, None), (None, None)))
+    other.set_weights(model.get_weights())
+    return other
+
+
+def _check_archive(file: Path) -> None:
+    """Raises an error where a part of a `.keras` file is not what its checksum says.
+
+    Keras looks at no checksum where memory is short for the weights: it reads them in place.
+    """
+    with zipfile.ZipFile(file) as archive:
+        damaged = archive.testzip()
+    if damaged:
+        raise zipfile.BadZipFile(f"{damaged} is not what its checksum says")
+
+
+def _instead_of(file: Path) -> str:
+    """What to do about a damaged checkpoint; if it is a run's, tells one that is whole."""
+    run = RunDirectory(file.parent.parent)
+    if file.parent != run.checkpoints:
+        return "use another checkpoint"
+    for other in run.by_preference():
+        if other != file and zipfile.is_zipfile(other):
+            try:
+                _check_archive(other)
+            except Exception:  # as above
+                continue
+            return f"move it away, {other.name} is whole"
+    return "no other checkpoint of the run is whole, train it again"

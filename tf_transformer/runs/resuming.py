@@ -1,0 +1,206 @@
+"""Where a training goes on from: its own run, or a state of another."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tf_transformer.errors import UserError
+from tf_transformer.files.whole import written_whole
+from tf_transformer.recipe import Recipe, load_recipe
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.state import is_whole, saved_states, state_step
+
+START = "start.json"  # beside the states
+
+# What makes the variables and the ids that a state holds is in these sections, all but a few of their keys.
+SHAPES = ("model.", "tokenizer.")
+SHAPELESS = ("model.preset", "model.dropout_rate", "model.attention_dropout_rate", "model.activation_dropout_rate")
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where a training begins.
+
+    Attributes:
+        goes_on: whether it was broken off in its own folder, and goes on there.
+        has_state: whether it goes on from a state there; it may have been broken off before its first.
+        origin: the state of another run, which a new one begins from.
+        origin_step: the steps that had been taken there, of a run that goes on too.
+    """
+
+    goes_on: bool
+    has_state: bool
+    origin: Path | None
+    origin_step: int | None
+
+
+def find_beginning(recipe: Recipe, run: RunDirectory, resume: str | os.PathLike) -> Beginning:
+    """Finds where a training begins; `resume` is that of `train`.
+
+    Raises:
+        UserError: the folder holds another run, or one that was begun with another recipe; or there is no such state.
+    """
+    from_another = resume not in ("auto", "never")
+    if run.is_unfinished():
+        before = _read_start(run).get("origin")
+        # The same command again, as whatever requeues jobs gives it, is to go on too; the other run may be gone by now.
+        again = from_another and before and before["given"] == _resolved(resume)
+        if resume == "auto" or again:
+            check_same(recipe, run)
+            return Beginning(
+                goes_on=True,
+                has_state=bool(saved_states(run.training_state)),
+                origin=None,
+                origin_step=before["step"] if before else None,
+            )
+    origin = find_state(resume, recipe) if from_another else None
+    run.check_is_free()  # told now, not after the vocabulary is learned
+    return Beginning(
+        goes_on=False,
+        has_state=False,
+        origin=origin,
+        origin_step=state_step(origin) if origin else None,
+    )
+
+
+def check_same(recipe: Recipe, run: RunDirectory) -> None:
+    """Raises a UserError where a run that would go on was begun with another recipe."""
+    if not run.recipe.is_file():  # broken off before it was written
+        return
+    other = _differences(recipe, load_recipe(run.recipe))
+    if other:
+        raise UserError(
+            f"{run.path}: a training that was broken off lies here, which differs in {', '.join(other)}; give its own "
+            "recipe and settings to go on with it, or another folder with --run-dir"
+        )
+
+
+def save_start(
+    corpus: dict[str, str], devices: int, resume: str | os.PathLike, beginning: Beginning, run: RunDirectory
+) -> None:
+    """Writes down what a training began with: which pairs, on how many devices, from which state of another run."""
+    origin = {"given": _resolved(resume), "step": beginning.origin_step} if beginning.origin else None
+    start = {"devices": devices, "corpus": corpus, "origin": origin}
+    with written_whole(run.training_state / START, "what the training begins with") as partial:
+        partial.write_text(json.dumps(start), encoding="utf-8")
+
+
+def _read_start(run: RunDirectory) -> dict[str, Any]:
+    """What `save_start` wrote; nothing where that is missing or damaged."""
+    try:
+        start = json.loads((run.training_state / START).read_bytes())
+        origin = start["origin"]
+        sound = isinstance(start["devices"], int) and isinstance(start["corpus"], dict)
+        sound = sound and (origin is None or {"given", "step"} <= origin.keys())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return start if sound else {}
+
+
+def _resolved(path: str | os.PathLike) -> str:
+    return str(Path(path).resolve())
+
+
+def check_same_start(corpus: dict[str, str], devices: int, run: RunDirectory) -> None:
+    """Raises a UserError where a training that would go on was begun with other pairs, or on more or fewer devices.
+
+    Args:
+        corpus: a fingerprint for each split.
+        devices: how many share a batch, which decides how many rows it has.
+        run: where the training was broken off.
+    """
+    start = _read_start(run)
+    begin_anew = f"begin a new one from its state with --resume {run.path} and another --run-dir"
+    if not start or not corpus.keys() <= start["corpus"].keys():
+        raise UserError(
+            f"{run.training_state / START}: missing or damaged, so that nothing tells whether this training goes on "
+            f"with what it began with; {begin_anew}"
+        )
+    for split, now in corpus.items():
+        if start["corpus"][split] != now:
+            raise UserError(
+                f"{run.path}: the training that was broken off here had other pairs in data.{split} "
+                f"({start['corpus'][split]}; now {now}); put those back to go on with it, or give another folder with "
+                "--run-dir"
+            )
+    if start["devices"] != devices:
+        raise UserError(
+            f"{run.path}: the training that was broken off here had {start['devices']} device(s), here are {devices}, "
+            f"with which its batches would be others; go on with as many, or {begin_anew}"
+        )
+
+
+def find_state(path: str | os.PathLike, recipe: Recipe) -> Path:
+    """Finds the state that another run's training begins from.
+
+    Args:
+        path: a saved state, `RUN/training_state/step-...`, or a run's folder, whose newest state is taken.
+        recipe: that of the training that begins; its model and its tokenizer must be those of the state, and it must
+            have more steps.
+
+    Raises:
+        UserError: there is no state, or one of another model, or of too late a step.
+    """
+    path = Path(path)
+    states = [path] if path.parent.name == "training_state" else saved_states(RunDirectory(path).training_state)
+    if not states or not states[-1].is_dir():
+        raise UserError(
+            f"--resume {path}: no state of a training is here; give a run's folder whose training has not ended, or "
+            "one of RUN/training_state/step-*; or auto or never"
+        )
+    if not is_whole(states[-1]):
+        raise UserError(f"--resume {states[-1]}: damaged; give another state, or the folder of another run")
+    origin = run_of(states[-1])
+    theirs = load_recipe(RunDirectory.open(origin.path).recipe)
+    differences = _differences(recipe, theirs)
+    other = [key for key in differences if key.startswith(SHAPES) and key not in SHAPELESS]
+    here, there = recipe.flat(), theirs.flat()
+    # A layer that drops nothing has no seed, so that there are other variables.
+    for key in differences:
+        if key.endswith("dropout_rate") and 0 in (here[key], there[key]):
+            other.append(f"{key} ({there[key]} there, {here[key]} here)")
+    # What an optimizer's variables are depends on these; their other values may differ.
+    ours, before = recipe.training, theirs.training
+    if (ours.ema is None) != (before.ema is None):
+        other.append("training.ema")
+    if (ours.precision == "mixed_float16") != (before.precision == "mixed_float16"):
+        other.append("training.precision")
+    if other:
+        raise UserError(f"--resume {path}: that run differs in {', '.join(other)}; give this one the same")
+    step = state_step(states[-1])
+    if step >= ours.steps:
+        raise UserError(
+            f"--resume {path}: that state is of step {step:,}, and training.steps is {ours.steps:,}; give it more"
+        )
+    if step % ours.steps_per_execution:
+        raise UserError(
+            f"--resume {path}: that state is of step {step:,}, which training.steps_per_execution, "
+            f"{ours.steps_per_execution}, does not divide; give another number, or another state"
+        )
+    return states[-1]
+
+
+def run_of(state: Path) -> RunDirectory:
+    """The run that a state was saved by."""
+    return RunDirectory(state.parents[1])
+
+
+def copy_state(state: Path, run: RunDirectory) -> None:
+    """Gives a new run the state, and of its run's checkpoints those that had been saved by then."""
+    for checkpoint in run_of(state).step_checkpoints():
+        if checkpoint.stem <= state.name:  # both are called by their step
+            shutil.copy2(checkpoint, run.checkpoints)
+    partial = run.training_state / f".partial-{state.name}"
+    shutil.copytree(state, partial)
+    partial.rename(run.training_state / state.name)
+
+
+def _differences(recipe: Recipe, other: Recipe) -> list[str]:
+    """The keys of the settings that two recipes differ in."""
+    ours, theirs = recipe.flat(), other.flat()
+    return [key for key in ours if theirs[key] != ours[key]]
