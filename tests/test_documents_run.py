@@ -48,6 +48,15 @@ SMALLER = {
         ("steps_per_epoch=100, epochs=10", "steps_per_epoch=1, epochs=3"),
     ],
     "docs/several_machines.md": [("steps_per_epoch=100", "steps_per_epoch=1")],
+    "docs/another_model.md": [
+        ('tt.DemoSource("train")', 'list(tt.DemoSource("test"))[:64]'),
+        ('tt.DemoSource("validation")', 'list(tt.DemoSource("validation"))[:4]'),
+        ("vocab_size=1000", "vocab_size=400"),
+        ("ConvolutionalModel(2, 128, 4, 512, ", "ConvolutionalModel(1, 16, 2, 32, max_length=64, *"),
+        ("tokenizers.source.vocab_size, tokenizers.target.vocab_size)", "(400, 400))"),
+        ("steps_per_epoch=250, epochs=2", "steps_per_epoch=2, epochs=1"),
+        ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
+    ],
 }
 # Pages that go on from the example of training from Python, which they name, before its `fit`.
 GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
@@ -66,7 +75,11 @@ IN_THE_SHELL = {
 VARIABLES = {"DATA": "data", "TOK": "data", "TATOEBA": "data", "SLURM_JOB_NODELIST": "node[0-1]", "SLURM_PROCID": "1"}
 VARIABLES["SLURM_JOB_ID"] = "7"
 # Pages whose commands run one after another, since each page uses what those before it have made.
-RUN = "README.md", "docs/first_model.md", "docs/your_own_corpus.md", "docs/translating.md", "docs/tensorboard.md"
+RUN = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("first_model", "your_own_corpus", "averaging", "translating")),
+    *(f"docs/{name}.md" for name in ("decoding_options", "exporting", "tensorboard")),
+]
 ONLY_READ = {
     "train/README.md": "hours of training on corpora that are not in the repository",
     "serving/README.md": "needs Docker and a server; tests/export/test_serving.py runs curl and the client",
@@ -76,6 +89,10 @@ ONLY_READ = {
     "docs/reliability.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
     "docs/parsing.md": "a minute or two of training; tests/cli/test_parse.py does it with fewer trees",
     "docs/model.md": "hours of training; tests/test_recurrent_run.py trains a tiny one",
+    "docs/small_corpus.md": "hours of training; tests/recipe/test_project_recipes_train.py does two steps",
+    "docs/gpu.md": "needs a GPU",
+    "docs/mixed_precision.md": "two minutes; tests/training/test_options.py trains in each precision",
+    "docs/resuming.md": "tests/runs/ breaks trainings off and goes on",
     "docs/layers.md": "twenty minutes; tests/benchmarks/test_layers.py does a few sizes",
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
     "docs/sweeps.md": "half an hour; tests/sweep/ does it with two trainings of two steps",
@@ -307,6 +324,20 @@ def test_the_recipe_that_extends_another_is_that_of_table_3(tmp_path):
     recipe = load_recipe(tmp_path / "recipes" / "table3" / "mine.yaml")
     assert recipe.model.num_heads == 4
     assert recipe.training == load_recipe(ROOT / "train" / "recipes" / "wmt14_en_de_base.yaml").training
+
+
+@pytest.mark.parametrize(
+    ("page", "before"),
+    [
+        ("docs/small_corpus.md", ""),
+        ("docs/large_corpus.md", "extends: train/recipes/multi30k_en_de.yaml\nname: mine\n"),
+    ],
+)
+def test_the_recipe_of_one_s_own_corpus_is_one(page, before, folder):
+    (block,) = blocks_of(page, "yaml")
+    (folder / "my_recipe.yaml").write_text(before + block.text, encoding="utf-8")
+    recipe = load_recipe(folder / "my_recipe.yaml")
+    assert (recipe.name, recipe.data.root) == ("mine", "my_data")
 
 
 def test_the_recipe_of_one_s_own_treebank_is_one(tmp_path):

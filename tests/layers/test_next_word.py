@@ -6,7 +6,6 @@ import pytest
 
 from tests import reference
 from tf_transformer import NextWord, Transformer
-from tf_transformer.decoding import Stepper
 from tf_transformer.parsing.next_word import next_word_tokens
 from tf_transformer.tokenizers import train_parsing_tokenizers
 
@@ -90,7 +89,7 @@ def test_the_decoder_reads_it_with_the_embeddings(norm_first):
 
 def test_its_steps_are_the_whole():
     model, (source, target) = model_of(WORDS), batch()
-    stepper, expected = Stepper(model), model((source, target))
+    stepper, expected = model.stepper(), model((source, target))
     cache = stepper.start_cache(source)
     for position in range(target.shape[1]):
         logits, cache = stepper.step(target[:, position], position, cache, np.ones((1, 1, position + 1), bool))

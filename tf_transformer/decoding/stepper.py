@@ -28,20 +28,22 @@ from tf_transformer.layers.attention import FORBIDDEN
 
 if TYPE_CHECKING:
     from tf_transformer.layers.decoder import DecoderLayer
-    from tf_transformer.models.transformer import Transformer
+    from tf_transformer.layers.next_word import NextWord
+    from tf_transformer.models.sequence_model import SequenceModel
 
 Cache = dict[str, Any]
 
 
 class Stepper:
-    """Reads a Transformer's weights and steps through a target with them; the steps together equal the model's call.
+    """Reads a model's weights and steps through a target with them; the steps together equal the model's call.
 
     Several hypotheses of one sentence (beams) share a cache, which grows by an entry for each of them at every step.
     `history` tells which entries a hypothesis descends from, so that nothing moves in the cache as hypotheses come and
     go. From time to time `settle` drops the entries that no hypothesis descends from any more.
 
     Args:
-        model: a built Transformer.
+        model: a built model whose decoder is a `Decoder`; its encoder, called on source ids, gives the context.
+        next_word: the layer that tells the decoder which word comes next, if the model has one.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -56,7 +58,7 @@ class Stepper:
         TensorShape([1, 20])
     """
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: SequenceModel, next_word: NextWord | None = None) -> None:
         decoder = model.decoder
         self.model = model
         dtype = model.compute_dtype
@@ -64,8 +66,8 @@ class Stepper:
         self.scale = math.sqrt(model.d_model)
         self.positions = ops.convert_to_tensor(decoder.position_encoding.table, dtype)
         self.layers = [_LayerWeights(layer) for layer in decoder.layers]
-        self.norm = _norm(decoder.norm) if model.norm_first else None
-        self.next_word = model.next_word_layer
+        self.norm = _norm(decoder.norm) if decoder.norm_first else None
+        self.next_word = next_word
 
     def start_cache(self, source_ids: Any, beams: Any = 1) -> Cache:
         """Encodes the source.

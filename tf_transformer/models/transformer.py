@@ -182,7 +182,7 @@ class Transformer(SequenceModel):
 
     def stepper(self) -> Stepper:
         """Reads the weights for one search; see there."""
-        return Stepper(self)
+        return Stepper(self, self.next_word_layer)
 
     def share_constants(self) -> None:
         """Makes one tensor of the sinusoids, where every graph of an export would hold a copy."""
