@@ -12,7 +12,7 @@ REFERENCE ?=
 RECIPE ?= train/recipes/demo.yaml
 BENCH ?=
 
-.PHONY: help demo docs test test-slow bench-decode bench-layers bench-train lint format clean
+.PHONY: help demo docs release test test-slow bench-decode bench-layers bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a toy in minutes"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
 	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
 	@echo "make docs       build the documentation as a site, in build/docs"
+	@echo "make release    build the source distribution and the wheel, in dist, and check them"
 	@echo "make lint       check style;  make format  mend it"
 
 # The stamp is renewed when what is to be installed changes.
@@ -53,6 +54,16 @@ docs: $(VENV)/.docs-installed
 	rm -rf build/docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
 	@echo "build/docs/index.html"
+
+$(VENV)/.release-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	touch $@
+
+# Each in an environment of its own, as whoever installs them does. Uploading is a person's work.
+release: $(VENV)/.release-installed
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 test-slow: $(VENV)/.docs-installed
 	$(BIN)/python -m pytest -m slow

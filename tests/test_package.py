@@ -4,15 +4,23 @@ import importlib
 import importlib.metadata
 import inspect
 import json
+import os
 import pkgutil
+import re
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
 
 import tf_transformer
+from tests.recipe.recipes import DEMO
 
+ROOT = Path(__file__).parents[1]
 WITHOUT_PUBLIC_NAMES = {"commands", "files"}
 SUBPACKAGES = [
     each.name
@@ -62,13 +70,91 @@ def test_the_version_is_the_installed_one():
     assert importlib.metadata.version("tf_transformer") == tf_transformer.__version__
 
 
-def test_an_installed_package_has_what_its_commands_read(tmp_path):
-    """What lies beside the modules; a package that is installed has no checkout around it."""
-    root = Path(tf_transformer.__file__).parents[1]
-    command = [sys.executable, "-c", "import setuptools; setuptools.setup()", "--quiet"]
-    subprocess.run([*command, "build", "--build-base", tmp_path / "build"], cwd=root, check=True, timeout=120)
-    built = tmp_path / "build" / "lib" / "tf_transformer"
-    assert (built / "demo.yaml").read_bytes() == (root / "train" / "recipes" / "demo.yaml").read_bytes()
-    assert not (built / "demo.yaml").is_symlink()
-    for folder in (root / "tf_transformer", built):
-        assert (folder / "tensorboard" / "static" / "index.js").is_file()
+# -- what is released ----
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    """The names in the source distribution and in the wheel, and the wheel installed in a folder of its own."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT]
+    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    with tarfile.open(source) as archive:
+        top = source.name.removesuffix(".tar.gz")
+        in_source = {name.removeprefix(f"{top}/") for name in archive.getnames()}
+    with zipfile.ZipFile(wheel) as archive:
+        in_wheel = set(archive.namelist())
+        archive.extractall(folder / "installed")
+    return in_source, in_wheel, folder / "installed"
+
+
+def test_the_distributions_hold_all_of_the_package_and_nothing_else(distributions):
+    in_source, in_wheel, _ = distributions
+    tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+    files = {name for name in tracked.stdout.splitlines() if (ROOT / name).exists()}
+    package = {name for name in files if name.startswith("tf_transformer/") and not (ROOT / name).is_symlink()}
+    package |= {f"tf_transformer/{name}" for name in files if name.startswith("train/") and name.endswith(".yaml")}
+    information = f"tf_transformer-{tf_transformer.__version__}.dist-info/"
+    assert {name for name in in_wheel if not name.startswith(information)} == package
+    assert f"{information}licenses/LICENSE" in in_wheel
+    assert package <= in_source
+    assert {"README.md", "CHANGELOG.md", "LICENSE", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md"} <= in_source
+    assert not [name for name in in_source if name.startswith(("tests", "docs", "benchmarks", "runs", "savedmodels"))]
+
+
+def run_installed(installed, folder, *words, timeout=60):
+    """Runs the installed wheel's command in a folder without a checkout."""
+    code = "import sys; from tf_transformer.cli import main; sys.exit(main())"
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout)
+
+
+def test_the_installed_command_has_its_files(distributions, tmp_path):
+    *_, installed = distributions
+    version = run_installed(installed, tmp_path, "--version")
+    assert (version.returncode, version.stdout.split()[-1]) == (0, tf_transformer.__version__)
+    written = run_installed(installed, tmp_path, "recipes")
+    assert written.returncode == 0
+    assert (tmp_path / "train" / "recipes" / "demo.yaml").read_bytes() == DEMO.read_bytes()
+
+
+@pytest.mark.slow
+def test_the_demo_and_the_tab_of_the_installed_package(distributions, tmp_path):
+    *_, installed = distributions
+    demo = run_installed(installed, tmp_path, "demo", timeout=1200)
+    assert demo.returncode == 0, demo.stderr
+    assert float(re.search(r"BLEU +(\d+\.\d+)", demo.stdout)[1]) > 90
+    exported = tmp_path / "savedmodels" / "demo" / "1"
+    sentence = tmp_path / "sentence.en"
+    sentence.write_text("The old man reads a book.\n", encoding="utf-8")
+    translated = run_installed(installed, tmp_path, "translate", exported, sentence)
+    assert translated.stdout == "Der alte Mann liest ein Buch.\n"
+    seen = run_installed(installed, tmp_path, "inspect", exported, "The old man reads.", "--html", "seen.html")
+    assert seen.returncode == 0 and (tmp_path / "seen.html").stat().st_size > 10_000
+    # TensorBoard finds the tab, and the tab its files, where only the wheel is.
+    asked = (
+        "import tf_transformer.tensorboard.plugin as plugin; from importlib.metadata import entry_points; "
+        "(tab,) = [e.load() for e in entry_points(group='tensorboard_plugins') if e.name == 'attention']; "
+        "print(tab is plugin.AttentionPlugin, plugin.__file__)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    found = subprocess.run(
+        [sys.executable, "-c", asked], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["True", str(installed / "tf_transformer" / "tensorboard" / "plugin.py")]
+
+
+def test_the_metadata_say_one_thing():
+    metadata = importlib.metadata.metadata("tf_transformer")
+    assert metadata["License-Expression"] == "Apache-2.0"
+    supported = re.findall(
+        r"^Programming Language :: Python :: (3\.\d+)$", "\n".join(metadata.get_all("Classifier")), re.M
+    )
+    allowed = [
+        f"3.{minor}" for minor in range(30) if SpecifierSet(metadata["Requires-Python"]).contains(f"3.{minor}.1")
+    ]
+    assert supported == allowed
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (tf_transformer.__version__, "Apache-2.0")

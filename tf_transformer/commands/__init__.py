@@ -15,8 +15,9 @@ from tf_transformer.commands import average
 from tf_transformer.commands import export
 from tf_transformer.commands import inspect
 from tf_transformer.commands import presets
+from tf_transformer.commands import recipes
 from tf_transformer.commands import demo
 from tf_transformer.commands.app import app
 
-__all__ = ["app", "average", "demo", "evaluate", "export", "inspect", "parse", "presets", "score_trees", "sweep"]
-__all__ += ["train", "translate"]
+__all__ = ["app", "average", "demo", "evaluate", "export", "inspect", "parse", "presets", "recipes"]
+__all__ += ["score_trees", "sweep", "train", "translate"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-import tf_transformer
 from tf_transformer.commands.app import app
+from tf_transformer.commands.recipes import OWN
 from tf_transformer.terminal import quiet_tensorflow
 
 
@@ -16,7 +16,7 @@ def demo() -> None:
     """Trains, scores and exports a toy in minutes, and translates with it."""
     from tf_transformer.recipe import load_recipe
 
-    recipe = load_recipe(Path(tf_transformer.__file__).with_name("demo.yaml"))
+    recipe = load_recipe(OWN / "recipes" / "demo.yaml")
     with quiet_tensorflow():
         from tf_transformer.demo import run_demo
 

@@ -77,7 +77,7 @@ def _read_with_base(path: Path, extending: tuple[Path, ...] = ()) -> Given:
     raw = read_yaml(path)
     if not isinstance(raw, dict):
         state = "is empty" if raw is None else f"holds {shown(raw)}"
-        raise recipe_error(where, f"the recipe {state}; train/recipes/demo.yaml shows what it must look like")
+        raise recipe_error(where, f"the recipe {state}; `tf-transformer recipes` writes some to begin from")
     extends = raw.pop("extends", None)
     given = raw, dict.fromkeys(_dotted(raw), where)
     if extends is None:
@@ -168,7 +168,7 @@ def read_yaml(path: Path, what: str = "recipe") -> Any:
     try:
         return _parse(path.read_text(encoding="utf-8-sig"), str(path), what)
     except FileNotFoundError:
-        problem = f"there is no such {what}; the project's are in train/{what}s"
+        problem = f"there is no such {what}; `tf-transformer recipes` writes the project's to train/{what}s"
     except UnicodeDecodeError as error:
         problem = f"byte {error.start + 1} is not UTF-8; save the {what} as UTF-8 text"
     except OSError as error:
