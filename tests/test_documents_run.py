@@ -24,7 +24,7 @@ from tests.documents import PAGES, PROGRAMS, ROOT, Command, blocks_of, commands_
 from tests.eager import eagerly
 from tests.tiny_parser import tiny_parser_export
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
-from tf_transformer import cli
+from tf_transformer import __version__, cli
 from tf_transformer.commands import app
 from tf_transformer.distributed.cluster import read_cluster
 from tf_transformer.recipe import load_recipe
@@ -89,6 +89,7 @@ ONLY_READ = {
     "docs/reliability.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
     "docs/parsing.md": "a minute or two of training; tests/cli/test_parse.py does it with fewer trees",
     "docs/model.md": "hours of training; tests/test_recurrent_run.py trains a tiny one",
+    "docs/installing.md": "installs; tests/test_package.py does it with the wheel",
     "docs/small_corpus.md": "hours of training; tests/recipe/test_project_recipes_train.py does two steps",
     "docs/gpu.md": "needs a GPU",
     "docs/mixed_precision.md": "two minutes; tests/training/test_options.py trains in each precision",
@@ -236,6 +237,9 @@ def read(command: Command, monkeypatch):
         program.TensorBoard(default.get_plugins()).configure(["tensorboard", *arguments])
     elif program == "pip":
         *_, package = arguments
+        if package.endswith(".whl"):
+            assert package == f"tf_transformer-{__version__}-py3-none-any.whl"
+            return
         assert package[1:] == "" or f"\n{package[2:-1]} =" in (ROOT / "setup.cfg").read_text(encoding="utf-8")
     elif program == "docker":
         assert yaml.safe_load(Path(arguments[arguments.index("--file") + 1]).read_text(encoding="utf-8"))["services"]

@@ -38,6 +38,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
 SHOWN_ON = {
     "README.md": "project/readme.md",
     "CHANGELOG.md": "project/changes.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
     "train/README.md": "project/scores.md",
     "benchmarks/README.md": "project/benchmarks.md",
     "serving/README.md": "project/serving.md",
