@@ -18,7 +18,7 @@ def test_help_answers_without_tensorflow():
     process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=60)
     print(f"tf-transformer --help: {time.perf_counter() - began:.2f} s")
     assert process.returncode == 0
-    commands = "train sweep evaluate translate parse score-trees average export inspect presets recipes demo"
+    commands = "train sweep evaluate translate parse score-trees average export inspect card presets recipes demo"
     for name in commands.split():
         assert f" {name} " in process.stdout
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines()}
@@ -47,6 +47,7 @@ def test_help_answers_without_tensorflow():
         ("average", "run --last"),
         ("inspect", "model --logdir --html --png"),
         ("presets", "--json"),
+        ("card", "model --json"),
         ("recipes", "[folder]"),
         ("demo", ""),
     ],

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -238,7 +239,10 @@ def test_float16_weights_are_half_the_size_and_all_there_is(exports):
 @pytest.mark.parametrize("name", NAMES)
 def test_beside_the_graph_lie_its_options_and_its_warm_up(exports, name):
     extra = exports.paths[name] / "assets.extra"
-    assert sorted(os.listdir(extra)) == ["decoding_options.json", "ops.txt", "tf_serving_warmup_requests"]
+    assert sorted(os.listdir(extra)) == [
+        *("decoding_options.json", "model_card.json", "model_card.md", "ops.txt"),
+        "tf_serving_warmup_requests",
+    ]
     options = json.loads((extra / "decoding_options.json").read_text(encoding="utf-8"))
     assert DecodingOptions(**options) == exports.translators[name].options
     assert (extra / "tf_serving_warmup_requests").stat().st_size
@@ -254,6 +258,10 @@ class Exportable(tf.Module):
 
 
 class Echo(Exportable):
+    def __init__(self):
+        super().__init__()
+        self.model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])  # of which the card tells
+
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def translate(self, text):
         return {"translation": text}

@@ -14,10 +14,11 @@ from tf_transformer.commands import score_trees
 from tf_transformer.commands import average
 from tf_transformer.commands import export
 from tf_transformer.commands import inspect
+from tf_transformer.commands import card
 from tf_transformer.commands import presets
 from tf_transformer.commands import recipes
 from tf_transformer.commands import demo
 from tf_transformer.commands.app import app
 
-__all__ = ["app", "average", "demo", "evaluate", "export", "inspect", "parse", "presets", "recipes"]
+__all__ = ["app", "average", "card", "demo", "evaluate", "export", "inspect", "parse", "presets", "recipes"]
 __all__ += ["score_trees", "sweep", "train", "translate"]

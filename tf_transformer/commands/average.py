@@ -19,6 +19,9 @@ def average(
     """Averages a run's last checkpoints, as the paper does; the run's other commands then use the average."""
     with quiet_tensorflow():
         from tf_transformer.experiment.averaging import average_checkpoints
+        from tf_transformer.model_card import renewed
         from tf_transformer.runs.directory import RunDirectory
 
-    print(average_checkpoints(RunDirectory.open(run), last))
+    opened = RunDirectory.open(run)
+    with renewed(opened):
+        print(average_checkpoints(opened, last))

@@ -110,4 +110,7 @@ def _evaluate_parser(
 def _show_and_keep(scores: dict[str, Any], run: RunDirectory, as_json: bool) -> None:
     show_scores(scores, as_json)  # first: where they can't be written, they aren't lost
     if not run.chosen:
-        run.write_scores(scores)
+        from tf_transformer.model_card import renewed
+
+        with renewed(run):
+            run.write_scores(scores)

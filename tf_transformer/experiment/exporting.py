@@ -10,6 +10,7 @@ from typing import Any
 from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
 from tf_transformer.export.saved_model import export_saved_model, version_folder
 from tf_transformer.export.translator import make_translator
+from tf_transformer.model_card import facts_of_run
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
 
@@ -49,7 +50,7 @@ def export_run(
     folder = version_folder(destination)  # refused before anything is loaded
     options = load_recipe(run.recipe).evaluation.decoding_options().changed(**(changes or {}))
     translator = make_translator(load_model(run.best_checkpoint(), "float32"), run.load_tokenizers(), options, half)
-    return export_saved_model(translator, folder)
+    return export_saved_model(translator, folder, facts_of_run(run))
 
 
 def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, quantization: str | None = None) -> Path:
@@ -74,4 +75,5 @@ def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, qu
     import_ctranslate2()
     folder = free_folder(destination)  # refused before anything is loaded
     options = load_recipe(run.recipe).evaluation.decoding_options()
-    return export_ctranslate2(load_model(run.best_checkpoint()), run.load_tokenizers(), folder, quantization, options)
+    model, tokenizers = load_model(run.best_checkpoint()), run.load_tokenizers()
+    return export_ctranslate2(model, tokenizers, folder, quantization, options, facts_of_run(run))

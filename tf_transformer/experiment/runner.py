@@ -29,6 +29,7 @@ from tf_transformer.experiment.corpus import (
 )
 from tf_transformer.experiment.fitting import fit
 from tf_transformer.experiment.scoring import evaluate
+from tf_transformer.model_card import renewed, versions
 from tf_transformer.parsing.next_word import next_word_tokens
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.recipe.settings import TRANSFORMER_ALONE
@@ -141,6 +142,8 @@ def _train(
         if beginning.origin:
             copy_state(beginning.origin, run)
         save_start(corpus, strategy.num_replicas_in_sync, resume, beginning, run)
+        known = {"parameters": model.count_params(), "corpus": corpus, "devices": strategy.num_replicas_in_sync}
+        run.write_training({**known, "versions": versions()})
     kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
     console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
     if kind == "recurrent":
@@ -162,7 +165,8 @@ def _train(
     if not chief:
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
         return run
-    _score(recipe, run, sources[-1], began - seconds_before)
+    with renewed(run):
+        _score(recipe, run, sources[-1], began - seconds_before)
     run.end_training()
     wait_for_all(strategy)
     return run

@@ -15,6 +15,7 @@ import numpy as np
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.files.checksums import write_checksums
+from tf_transformer.model_card import Facts, facts_of_model, write_card
 
 if TYPE_CHECKING:
     from tf_transformer.layers import FeedForward, MultiHeadAttention
@@ -64,6 +65,7 @@ def export_ctranslate2(
     destination: str | os.PathLike,
     quantization: str | None = None,
     options: DecodingOptions | None = None,
+    facts: Facts | None = None,
 ) -> Path:
     """Writes a folder with all that CTranslate2 needs to translate: the model, its vocabularies, the tokenizers.
 
@@ -73,6 +75,7 @@ def export_ctranslate2(
         destination: the folder to make.
         quantization: how the matrices are kept, such as "int8" or "float16"; float32 unless given.
         options: how translations are searched for, unless they are asked for otherwise.
+        facts: what the model card says, of a run; what the model itself tells unless given.
 
     Returns:
         The folder written.
@@ -90,8 +93,8 @@ def export_ctranslate2(
         >>> model.build(((None, None), (None, None)))
         >>> with tempfile.TemporaryDirectory() as directory:
         ...     folder = export_ctranslate2(model, tokenizers, f"{directory}/int8", quantization="int8")
-        ...     sorted(file.name for file in folder.iterdir())
-        ['SHA256SUMS', 'config.json', 'model.bin', 'shared_vocabulary.json', 'tokenizer']
+        ...     sorted(file.name for file in folder.iterdir() if file.suffix in (".bin", ".md"))
+        ['model.bin', 'model_card.md']
     """
     from tf_transformer.models.transformer import Transformer
 
@@ -105,7 +108,8 @@ def export_ctranslate2(
         raise UserError("CTranslate2 can't search among trees; export a parser as a SavedModel")
     folder = free_folder(destination)
     spec = _quantized(transformer_spec(model, tokenizers), quantization)
-    settings = {"max_length": model.max_length, "decoding": asdict(options or DecodingOptions())}
+    options = options or DecodingOptions()
+    settings = {"max_length": model.max_length, "decoding": asdict(options)}
     spec.config.add_attribute(SETTINGS, settings)
     # Written beside and renamed: nobody loads half a model.
     partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
@@ -113,7 +117,8 @@ def export_ctranslate2(
         partial.mkdir(parents=True)
         spec.save(str(partial))
         tokenizers.save(partial / TOKENIZER)
-        write_checksums(partial)
+        write_checksums(partial)  # of all but the model card, which a person may add to
+        write_card(partial, facts or facts_of_model(model, options))
         partial.rename(folder)
     except OSError as error:
         raise UserError(f"{folder}: the CTranslate2 model can't be written: {why_not_written(error)}") from None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.export.serving import warmup_requests, write_warmup
 from tf_transformer.files.checksums import write_checksums
+from tf_transformer.model_card import Facts, facts_of_model, write_card
 
 if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator
@@ -47,18 +48,19 @@ def version_folder(destination: str | os.PathLike) -> Path:
     return destination
 
 
-def export_saved_model(translator: Translator, destination: str | os.PathLike) -> Path:
+def export_saved_model(translator: Translator, destination: str | os.PathLike, facts: Facts | None = None) -> Path:
     """Writes a SavedModel with all of the translator's signatures.
 
     `serving_default` is `translate`; a `Parser`'s is `parse`.
 
     It needs only tensorflow and tensorflow_text to load: the tokenizers are inside. In `assets.extra/` lie the names
-    of the operations that it uses (`ops.txt`), the options it was exported with, and requests by which TensorFlow
-    Serving warms it up. `SHA256SUMS` has the files' checksums.
+    of the operations that it uses (`ops.txt`), the options it was exported with, the model card, and requests by which
+    TensorFlow Serving warms it up. `SHA256SUMS` has the files' checksums.
 
     Args:
         translator: the model with its tokenizers.
         destination: `NAME/VERSION`, or `NAME` for the next version; see `version_folder`.
+        facts: what the model card says, of a run; what the translator itself tells unless given.
 
     Returns:
         The folder written.
@@ -95,8 +97,10 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike) -
         extra.mkdir()
         (extra / OPTIONS_FILE).write_text(json.dumps(asdict(translator.options), indent=2) + "\n", encoding="utf-8")
         (extra / "ops.txt").write_text("".join(f"{op}\n" for op in used_ops(partial)), encoding="utf-8")
-        # All but the requests, which the user may write anew. They have checksums of their own.
+        # All but the model card, which a person may add to, and the requests, which the user may write anew.
         write_checksums(partial)
+        task = "parsing" if default == "parse" else "translation"
+        write_card(extra, facts or facts_of_model(translator.model, translator.options, task))
         write_warmup(partial, warmup_requests(partial))
         partial.rename(folder)
     except (OSError, tf.errors.OpError) as error:

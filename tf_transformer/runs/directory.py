@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_whole
+from tf_transformer.model_card import CARD
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
@@ -32,7 +33,8 @@ LOCK = "lock"  # in the folder of the states, which is there as long as there is
 class RunDirectory:
     """The folder that one training fills.
 
-    It holds `recipe.yaml` (resolved), `tokenizer/`, `checkpoints/`, `logs/` (for TensorBoard) and `scores.json`; until
+    It holds `recipe.yaml` (resolved), `tokenizer/`, `checkpoints/`, `logs/` (for TensorBoard), `training.json` (with
+    what it was trained), `scores.json` and `model_card.md`; until
     the training has ended also `training_state/`, from which it can go on.
 
     Args:
@@ -54,6 +56,8 @@ class RunDirectory:
         self.training_state = self.path / "training_state"
         self.logs = self.path / "logs"
         self.scores = self.path / "scores.json"
+        self.training = self.path / "training.json"
+        self.card = self.path / CARD
 
     def check_is_free(self) -> None:
         """Raises a UserError where something lies already, or nothing can be written."""
@@ -190,6 +194,15 @@ class RunDirectory:
         from tf_transformer.tokenizers import TokenizerPair
 
         return TokenizerPair.load(self.tokenizer)
+
+    def write_training(self, known: dict[str, Any]) -> None:
+        """Writes `training.json`, what is known as a training begins; its model card tells it.
+
+        Raises:
+            UserError: it can't be written.
+        """
+        with written_whole(self.training, "what the training begins with") as partial:
+            partial.write_text(json.dumps(known, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def write_scores(self, scores: dict[str, Any]) -> None:
         """Writes `scores.json`; what it held moves into the list "earlier", or if it is damaged into another file.

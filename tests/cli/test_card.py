@@ -1,0 +1,102 @@
+"""The command `card`, and the cards that runs and exports carry."""
+
+import json
+import shutil
+
+import keras
+import pytest
+import tensorflow as tf
+
+import tf_transformer as tt
+from tests.cli.command import assert_mistake
+from tests.tiny_run import PAIRS
+from tf_transformer.files.checksums import check_checksums
+from tf_transformer.model_card import CARD, FACTS, renewed
+from tf_transformer.runs.directory import RunDirectory, load_model
+
+
+@pytest.fixture
+def run(tiny_run_directory, tmp_path):
+    """A copy of the tiny run, to be changed."""
+    return RunDirectory(shutil.copytree(tiny_run_directory.path, tmp_path / "run"))
+
+
+def facts_of(command, path):
+    outcome = command("card", str(path), "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    return json.loads(outcome.out)
+
+
+def test_a_run_s_facts(command, run):
+    facts = facts_of(command, run.path)
+    assert facts["model"]["parameters"] == load_model(run.path).count_params()
+    assert facts["versions"] == {
+        "tf_transformer": tt.__version__,
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+    }
+    assert facts["corpus"]["checksums"]["train"].startswith(f"{len(PAIRS)} pairs, CRC-32 ")
+    scores = json.loads(run.scores.read_text())
+    assert facts["scores"]["bleu"] == scores["bleu"] and facts["scores"]["signature"] == scores["signature"]
+    assert facts["checkpoint"] == run.best_checkpoint().name
+    chosen = run.step_checkpoints()[0]
+    assert facts_of(command, chosen)["checkpoint"] == chosen.name
+
+
+def test_a_run_s_page(command, run):
+    outcome = command("card", str(run.path))
+    assert outcome.status == 0
+    page = outcome.out.decode()
+    assert page == run.card.read_text()  # as its training left it
+    scores = json.loads(run.scores.read_text())
+    for told in (
+        f"# {json.loads(command('card', str(run.path), '--json').out)['name']}\n",
+        f"{load_model(run.path).count_params():,} parameters",
+        f"`{scores['signature']}`",
+        "translates from en to de",
+        "must not decide",
+    ):
+        assert told in page
+
+
+def test_a_card_is_renewed_unless_somebody_has_edited_it(run):
+    with renewed(run):
+        run.write_scores({"set": "test", "bleu": 12.5})
+    assert "| bleu | 12.5 |" in run.card.read_text()
+    edited = run.card.read_text() + "\nAsk Jo before you use it.\n"
+    run.card.write_text(edited)
+    with renewed(run):
+        run.write_scores({"set": "test", "bleu": 50.0})
+    assert run.card.read_text() == edited
+
+
+def test_a_run_of_an_earlier_version_has_a_card_too(command, run):
+    run.training.unlink()
+    run.card.unlink()
+    facts = facts_of(command, run.path)
+    assert (facts["model"]["parameters"], facts["corpus"]["checksums"], facts["versions"]) == (None, None, None)
+    page = command("card", str(run.path)).out.decode()
+    assert "| checksums | not known |" in page and not run.card.exists()
+
+
+def test_an_export_tells_what_its_run_tells(command, tiny_run_directory, tiny_saved_model):
+    assert facts_of(command, tiny_saved_model) == facts_of(command, tiny_run_directory.path)
+    card = tiny_saved_model / "assets.extra" / CARD
+    assert command("card", str(tiny_saved_model)).out.decode() == card.read_text()
+
+
+def test_an_export_s_card_may_be_edited(command, tiny_saved_model, tmp_path):
+    copy = shutil.copytree(tiny_saved_model, tmp_path / "export")
+    card = copy / "assets.extra" / CARD
+    card.write_text(card.read_text() + "\nAsk Jo.\n")
+    assert command("card", str(copy)).out.decode().endswith("\nAsk Jo.\n")
+    check_checksums(copy, "it is no damage")
+
+
+def test_mistakes(command, tiny_saved_model, tmp_path):
+    assert_mistake(command("card", str(tmp_path)), str(tmp_path), "no model here", "give a run's folder")
+    copy = shutil.copytree(tiny_saved_model, tmp_path / "export")
+    (copy / "assets.extra" / FACTS).write_text("{")
+    assert_mistake(command("card", str(copy)), "can't be read", "export the model again")
+    (copy / "assets.extra" / CARD).unlink()
+    assert_mistake(command("card", str(copy)), "no model card", "export it again")
