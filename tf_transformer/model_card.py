@@ -61,7 +61,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
     Raises:
         UserError: the recipe can't be read.
     """
-    from tf_transformer.recipe import load_recipe
+    from tf_transformer.recipe import DEMO_SPLITS, load_recipe
 
     recipe = load_recipe(run.recipe)
     began, scores = _read(run.training), _read(run.scores)
@@ -76,7 +76,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
         "model": {"parameters": began.get("parameters"), **_set(recipe.model)},
         "tokenizer": _set(recipe.tokenizer),
         "corpus": {
-            **{key: getattr(data, key) for key in ("kind", "dataset", "train", "validation", "test")},
+            **{key: value for key, value in _set(data).items() if key in ("kind", "dataset", *DEMO_SPLITS)},
             "checksums": began.get("corpus"),
         },
         "training": {
@@ -182,7 +182,9 @@ def _what_it_is(facts: Facts, kind: str) -> str:
     else:
         does = "It translates."
     trained = f" It is the checkpoint `{facts['checkpoint']}` of its run." if facts.get("checkpoint") else ""
-    return f"A {kind}{numbered}, trained with tf_transformer. {does}{trained}"
+    command = "parse" if facts["task"] == "parsing" else "translate"
+    used = f"`tf-transformer {command} FOLDER`, with the folder that it lies in, has it do so."
+    return f"A {kind}{numbered}, trained with tf_transformer. {does} {used}{trained}"
 
 
 def _scores(scores: Mapping[str, Any] | None) -> str:
