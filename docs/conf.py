@@ -26,7 +26,7 @@ extensions = [
     "_extensions.site_pages",
     "_extensions.python_reference",
 ]
-exclude_patterns = ["_extensions", "*.ipynb"]  # a notebook's page is made of its text, which stands beside it
+exclude_patterns = ["_extensions", "**/*.ipynb"]  # a notebook's page is made of its text, which stands beside it
 smartquotes_action = "D"  # dashes alone: a quoted word is often what to type
 add_function_parentheses = False
 
