@@ -74,7 +74,7 @@ SMALLER = [
     ("    %pip install --quiet tf_transformer", "    raise ModuleNotFoundError"),
     ("STEPS = 700", "STEPS = 5"),
     ("VOCABULARY = 1000", "VOCABULARY = 400"),
-    ("= 2, 128, 4, 512 ", "= 1, 16, 2, 32 "),
+    ("= 2, 128, 4, 512", "= 1, 16, 2, 32"),
     ('list(tt.DemoSource("train"))', 'list(tt.DemoSource("test"))[:64]'),
     ('list(tt.DemoSource("validation"))', 'list(tt.DemoSource("validation"))[:4]'),
     ('list(tt.DemoSource("test"))\n', 'list(tt.DemoSource("test"))[:4]\n'),
@@ -103,7 +103,7 @@ def test_every_cell_runs_and_what_is_done_by_hand_agrees(tmp_path, monkeypatch, 
     shown = capsys.readouterr().out
     agreeing = re.findall(r"(?:by hand|changes nothing|shuffled out|gives the same): (\w+)", shown)
     assert agreeing == ["True"] * 6
-    by_hand, own = re.search(r"by hand ([\d.]+)   the package's ([\d.]+)", shown).groups()
+    by_hand, own = re.search(r"by hand +([\d.]+)\nthe package's ([\d.]+)", shown).groups()
     assert by_hand == own
     assert "last three places: [0. 0. " in re.sub(r" +", " ", shown)
 
