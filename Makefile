@@ -12,7 +12,9 @@ REFERENCE ?=
 RECIPE ?= train/recipes/demo.yaml
 BENCH ?=
 
-.PHONY: help demo docs release test test-slow bench-decode bench-layers bench-train lint format clean
+NOTEBOOK := docs/tutorials/transformer
+
+.PHONY: help demo docs notebook release test test-slow bench-decode bench-layers bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a toy in minutes"
@@ -22,6 +24,7 @@ help:
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
 	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
 	@echo "make docs       build the documentation as a site, in build/docs"
+	@echo "make notebook   make $(NOTEBOOK).ipynb of the .md beside it"
 	@echo "make release    build the source distribution and the wheel, in dist, and check them"
 	@echo "make lint       check style;  make format  mend it"
 
@@ -50,10 +53,15 @@ test: lint
 	$(BIN)/python -m pytest -m "not slow"
 
 # Built anew each time, since its pages come out of the code too. The files need no server and no network to be read.
+# The notebook runs where its code has changed since it last ran; `rm -r build/notebooks` has it run again.
 docs: $(VENV)/.docs-installed
 	rm -rf build/docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
 	@echo "build/docs/index.html"
+
+# The text is what is edited; a test holds the two equal. Cells that stay keep their ids.
+notebook: $(VENV)/.docs-installed
+	$(BIN)/jupytext --quiet --update --to ipynb $(NOTEBOOK).md
 
 $(VENV)/.release-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'

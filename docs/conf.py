@@ -19,19 +19,28 @@ project = "tf_transformer"
 version = release = __version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",  # MyST's Markdown, and notebooks
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "_extensions.site_pages",
     "_extensions.python_reference",
 ]
-exclude_patterns = ["_extensions"]
+exclude_patterns = ["_extensions", "**/*.ipynb"]  # a notebook's page is made of its text, which stands beside it
 smartquotes_action = "D"  # dashes alone: a quoted word is often what to type
 add_function_parentheses = False
 
 # -- Markdown ----
 myst_heading_anchors = 4  # links to headings are as on GitHub
+
+# -- notebooks ----
+# A notebook runs when its code has changed. To run it anew because the package has: rm -r build/notebooks
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(Path(__file__).parents[1] / "build" / "notebooks")
+nb_execution_in_temp = True  # what it writes stays out of the repository
+nb_execution_timeout = 1200  # seconds for a cell
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 
 # -- docstrings ----
 default_role = "py:obj"  # `name` in a docstring is a link where the reference has that name, and code everywhere

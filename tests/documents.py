@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parents[1]
 FOLDERS = "train", "savedmodels", "serving", "benchmarks"
 PAGES = ["README.md", *(f"{folder}/README.md" for folder in FOLDERS)]
-PAGES += sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))
+PAGES += sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/tutorials/*.md")])
 
 # What the shell blocks start. In their place stands a program that notes its words and what it was given to read.
 PROGRAMS = ("tf-transformer", "python", "pip", "make", "tensorboard", "sacrebleu", "docker", "curl", "scontrol", "srun")

@@ -15,6 +15,7 @@ from tests.test_package import SUBPACKAGES
 ROOT = Path(__file__).parents[1]
 FOLDERS = "train", "savedmodels", "serving", "benchmarks"
 PAGES = [ROOT / "README.md", *(ROOT / folder / "README.md" for folder in FOLDERS), *ROOT.glob("docs/*.md")]
+PAGES += ROOT.glob("docs/tutorials/*.md")
 # Found without importing them: TensorFlow is loaded by the tests that need it.
 WITH_EXAMPLES = sorted(
     ".".join(file.relative_to(ROOT).with_suffix("").parts)

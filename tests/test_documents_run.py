@@ -31,6 +31,7 @@ from tf_transformer.recipe import load_recipe
 from tf_transformer.sweep import load_sweep
 
 LANGUAGES = "python", "sh", "yaml", ""  # the last: formulas, figures and folders
+LANGUAGES += ("{code-cell} ipython3",)  # a notebook's, which test_tutorial.py runs
 
 # -- what differs here: each must be in the text ----
 

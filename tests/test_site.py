@@ -208,6 +208,7 @@ def test_links_out_of_the_docs_lead_to_pages_or_become_text():
     assert on_the_site("[scores](../train/README.md#x)") == "[scores](project/scores.md#x)"
     assert on_the_site("[docs](docs/model.md)", ROOT) == "[docs](model.md)"
     assert on_the_site("![A picture of it](docs/layers.png)", ROOT) == "![A picture of it](layers.png)"
+    assert on_the_site("[it](tutorials/transformer.ipynb)") == "[it](path:tutorials/transformer.ipynb)"
     assert on_the_site("[model.md](model.md#tokens)") == "[](model.md#tokens)"  # which gets the title
     assert on_the_site("[the file](../tf_transformer/cli.py)") == "the file (`tf_transformer/cli.py`)"
     assert on_the_site("[`cli.py`](../tf_transformer/cli.py)") == "`cli.py`"

@@ -90,7 +90,9 @@ def with_links(text: str, folder: Path, page: Path) -> str:
         path = Path(os.path.relpath(target, page.parent)).as_posix()
         # In place of a file's name MyST puts the title of what the link leads to.
         text = "" if match["text"].endswith(".md") else match["text"]
-        return f"[{text}]({path}{match['anchor'] or ''})"
+        # MyST would look for a page of a notebook's name; `path:` is a file to be fetched.
+        kind = "path:" if target.suffix == ".ipynb" else ""
+        return f"[{text}]({kind}{path}{match['anchor'] or ''})"
 
     return LINK.sub(link, text)
 
