@@ -5,8 +5,8 @@ A page may ask for a part in a comment, which GitHub does not show:
     <!-- site: recipe_keys -->                    what a generator writes
     <!-- site: file ../train/README.md -->        a file of the repository
     <!-- site: contents                           the pages that come below this one in the site's contents,
-    model                                         as a `toctree` has them: the name of each, or `title <name>`
-    -->
+    model                                         as a `toctree` has them: the name of each, or `title <name>`; before
+    -->                                           them may stand `:caption: ` and the group's name
 
 Links to files outside of `docs/` lead to the page that shows the file. Where no page does, they are shown as text. A
 link whose text is the name of a page has its title in place of that.
