@@ -14,7 +14,7 @@ BENCH ?=
 
 NOTEBOOK := docs/tutorials/transformer
 
-.PHONY: help demo docs notebook release test test-slow bench-decode bench-layers bench-train lint format clean
+.PHONY: help demo docs notebook pictures release test test-slow bench-decode bench-layers bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a toy in minutes"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
 	@echo "make docs       build the documentation as a site, in build/docs"
 	@echo "make notebook   make $(NOTEBOOK).ipynb of the .md beside it"
+	@echo "make pictures   draw the documents' pictures anew; one is of the demo's model, runs/demo"
 	@echo "make release    build the source distribution and the wheel, in dist, and check them"
 	@echo "make lint       check style;  make format  mend it"
 
@@ -58,6 +59,9 @@ docs: $(VENV)/.docs-installed
 	rm -rf build/docs
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
 	@echo "build/docs/index.html"
+
+pictures: $(VENV)/.installed
+	$(BIN)/python docs/pictures/draw.py
 
 # The text is what is edited; a test holds the two equal. Cells that stay keep their ids.
 notebook: $(VENV)/.docs-installed

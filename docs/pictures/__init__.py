@@ -1,0 +1,1 @@
+"""The documents' pictures, drawn by the package's own functions: `make pictures`."""
