@@ -82,7 +82,7 @@ def test_a_saved_model(run, tmp_path_factory, tmp_path):
     shutil.copytree(tiny_export(tmp_path_factory.getbasetemp()), folder)
     requests = (folder / WARMUP).read_bytes()
     (folder / WARMUP).unlink()
-    assert len(files_of(folder)) == 7
+    assert len(files_of(folder)) == 9
 
     def load(path):
         for function in (load_translate, load_attend):
@@ -104,7 +104,7 @@ def test_a_saved_model(run, tmp_path_factory, tmp_path):
 def test_a_model_of_ctranslate2(run, tmp_path):
     pytest.importorskip("ctranslate2")
     folder = export_ctranslate2(load_model(run.path), run.load_tokenizers(), tmp_path / "model")
-    assert len(files_of(folder)) == 7
+    assert len(files_of(folder)) == 9
 
     def load(path):
         return load_translate(path, engine="ctranslate2")

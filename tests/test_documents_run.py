@@ -53,7 +53,7 @@ SMALLER = {
         ('tt.DemoSource("train")', 'list(tt.DemoSource("test"))[:64]'),
         ('tt.DemoSource("validation")', 'list(tt.DemoSource("validation"))[:4]'),
         ("vocab_size=1000", "vocab_size=400"),
-        ("    2, 128, 4, 512, tokenizers.source", "    1, 16, 2, 32, tokenizers.source"),
+        ("ConvolutionalModel(2, 128, 4, 512, ", "ConvolutionalModel(1, 16, 2, 32, "),
         ("steps_per_epoch=250, epochs=2", "steps_per_epoch=2, epochs=1"),
         ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
     ],

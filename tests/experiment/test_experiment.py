@@ -76,7 +76,8 @@ def figures(folder):
 def test_a_run_holds_its_recipe_and_nothing_unexpected(run):
     assert load_recipe(run.recipe) == recipe(**EVERYTHING)
     names = {path.name for path in run.path.iterdir()}
-    assert names == {"recipe.yaml", "tokenizer", "checkpoints", "logs", "scores.json"}
+    cards = {"training.json", "model_card.md"}
+    assert names == {"recipe.yaml", "tokenizer", "checkpoints", "logs", "scores.json"} | cards
     assert run.load_tokenizers().joint and run.load_tokenizers().source.vocab_size == 500
 
 
