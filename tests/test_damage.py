@@ -18,7 +18,11 @@ from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.tokenizers import TokenizerPair, train_tokenizers
 from tf_transformer.translation import load_translate
 
-WARMUP = "assets.extra/tf_serving_warmup_requests"  # which its user may write anew
+# What its user may write anew, or add to.
+SAVED_MODEL_S_USER = [
+    f"assets.extra/{name}" for name in ("tf_serving_warmup_requests", "model_card.md", "model_card.json")
+]
+CTRANSLATE2_S_USER = ["model_card.md", "model_card.json"]
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +44,14 @@ def damages(whole: bytes, number: int, seed: int) -> Iterator[bytes]:
 
 def files_of(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def taken_away(folder: Path, names: list[str]) -> dict[str, bytes]:
+    """Removes files, and gives what they held."""
+    contents = {name: (folder / name).read_bytes() for name in names}
+    for name in names:
+        (folder / name).unlink()
+    return contents
 
 
 def assert_damage_is_told(folder: Path, load, number: int) -> None:
@@ -80,9 +92,8 @@ def translations(translate) -> list[bytes]:
 def test_a_saved_model(run, tmp_path_factory, tmp_path):
     folder = tmp_path / "1"
     shutil.copytree(tiny_export(tmp_path_factory.getbasetemp()), folder)
-    requests = (folder / WARMUP).read_bytes()
-    (folder / WARMUP).unlink()
-    assert len(files_of(folder)) == 9
+    of_its_user = taken_away(folder, SAVED_MODEL_S_USER)
+    assert len(files_of(folder)) == 7
 
     def load(path):
         for function in (load_translate, load_attend):
@@ -96,7 +107,8 @@ def test_a_saved_model(run, tmp_path_factory, tmp_path):
 
     assert_damage_is_told(folder, load, number=5)
     # Neither these nor a folder of an earlier version are in its way.
-    (folder / WARMUP).write_bytes(requests[:-1])
+    for name, content in of_its_user.items():
+        (folder / name).write_bytes(content[:-1])
     (folder / CHECKSUMS).unlink()
     assert translations(load_translate(folder)) == [target.encode() for _, target in PAIRS]
 
@@ -104,12 +116,16 @@ def test_a_saved_model(run, tmp_path_factory, tmp_path):
 def test_a_model_of_ctranslate2(run, tmp_path):
     pytest.importorskip("ctranslate2")
     folder = export_ctranslate2(load_model(run.path), run.load_tokenizers(), tmp_path / "model")
-    assert len(files_of(folder)) == 9
+    of_its_user = taken_away(folder, CTRANSLATE2_S_USER)
+    assert len(files_of(folder)) == 7
 
     def load(path):
         return load_translate(path, engine="ctranslate2")
 
     assert_damage_is_told(folder, load, number=5)
+    for name, content in of_its_user.items():
+        (folder / name).write_bytes(content[:-1])
+    load(folder)
 
 
 def same_model(path: Path, expected: list[np.ndarray]) -> bool:

@@ -33,7 +33,7 @@ def test_it_is_its_definition(tokenizers):
     source, target = ids_of(tokenizers)
     context = np.random.default_rng(0).standard_normal((*source.shape, 6)).astype("float32")
     sizes = 300, tokenizers.target.vocab_size
-    told = NextWord(*sizes, *next_word_tokens(tokenizers.source))(source, target, context)
+    told = NextWord(*sizes, *next_word_tokens(tokenizers))(source, target, context)
     for row, (sentence, tree) in enumerate(PAIRS):
         # Where each word begins, found by cutting each word alone; the closing token comes behind them all.
         places = [0]

@@ -1,5 +1,7 @@
 """A parser of random weights, which writes the oddest trees."""
 
+import itertools
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -22,11 +24,18 @@ SENTENCES = [
 ]
 
 
-def make_parser(seed, next_word=False, **options):
-    tokenizers = train_parsing_tokenizers(SENTENCES, vocab_size=300)
+def tagged(tree):
+    """The linearised tree with three tags in turn in place of `XX`."""
+    tags = itertools.cycle(["DT", "NN", "."])
+    return " ".join(next(tags) if token == "XX" else token for token in tree.split())
+
+
+def make_parser(seed, next_word=False, tags=False, **options):
+    pairs = [(sentence, tagged(tree) if tags else tree) for sentence, tree in SENTENCES]
+    tokenizers = train_parsing_tokenizers(pairs, vocab_size=300)
     sizes = {"input_vocab_size": 300, "target_vocab_size": tokenizers.target.vocab_size}
     keras.utils.set_random_seed(seed)
-    told = next_word_tokens(tokenizers.source) if next_word else None
+    told = next_word_tokens(tokenizers) if next_word else None
     model = Transformer(1, 16, 2, 32, **sizes, share_embeddings="target", max_length=MAX_LENGTH, next_word=told)
     return Parser(model, tokenizers, DecodingOptions(**options))
 
@@ -35,7 +44,7 @@ def assert_scores_are_those_of_the_trees(parser):
     """As `score` has them, which forces the linearised trees through the model."""
     texts = [sentence for sentence, _ in SENTENCES]
     output = parser.parse(texts)
-    linear = [" ".join(linearise(read_tree(tree.decode()))) for tree in output["tree"].numpy()]
+    linear = [" ".join(linearise(read_tree(tree.decode()), tags=True)) for tree in output["tree"].numpy()]
     log_probs = parser.functions["score"](tf.constant(texts), tf.constant(linear))["score"].numpy()
     lengths = np.array([len(tokens.split()) + 1 for tokens in linear])
     np.testing.assert_allclose(output["score"], log_probs / ((5 + lengths) / 6) ** 0.6, rtol=1e-4)

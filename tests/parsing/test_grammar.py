@@ -12,15 +12,18 @@ from tests.decoding.by_hand import END, ROWS, START, of_row, penalty, tokens_of
 from tf_transformer.decoding import beam_search
 from tf_transformer.parsing.grammar import MAX_DEPTH, TreeGrammar
 
-# Two labels, of which the table of tests.decoding has tokens for one.
+# Two labels and two tokens for words, of which the table of tests.decoding has one each.
 OPEN, CLOSE, WORD = 4, 5, 6
 OTHER_OPEN, OTHER_CLOSE = 7, 8
-OPENS, CLOSES = [0, 0, 0, 0, 1, 0, 0, 2, 0], [0, 0, 0, 0, 0, 1, 0, 0, 2]
+OTHER_WORD = 9
+OPENS, CLOSES = [0, 0, 0, 0, 1, 0, 0, 2, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0, 2, 0]
+WORDS = [token in (WORD, OTHER_WORD) for token in range(10)]
 
 
 @functools.cache
 def forests(words, tokens, labels):
-    """All sequences of trees over so many words in so many tokens; a bare word is a tree too."""
+    """All sequences of trees over so many words in so many tokens; a bare word is a tree too. Of so many labels and,
+    to spare an argument, as many tokens for words."""
     if words == 0 or tokens == 0:
         return [()] if words == tokens == 0 else []
     found = []
@@ -32,8 +35,8 @@ def forests(words, tokens, labels):
 
 @functools.cache
 def nodes(words, tokens, labels):
-    bare = [(WORD,)] if words == tokens == 1 else []
-    return bare + constituents(words, tokens, labels)
+    bare = [(WORD,), (OTHER_WORD,)] if words == tokens == 1 else []
+    return bare[: len(labels)] + constituents(words, tokens, labels)
 
 
 @functools.cache
@@ -52,7 +55,7 @@ def trees(words, limit, labels):
 
 def written(words, limit):
     """All that the grammar lets through."""
-    grammar = TreeGrammar(OPENS, CLOSES, WORD, END, np.array([words]))
+    grammar = TreeGrammar(OPENS, CLOSES, WORDS, END, np.array([words]))
     found, begun = set(), [((), grammar.start(1))]
     while begun:
         tokens, state = begun.pop()
@@ -74,12 +77,12 @@ def test_it_lets_all_trees_through_and_nothing_else(words, limit):
 
 
 def test_no_more_constituents_open_than_it_can_remember():
-    grammar = TreeGrammar(OPENS, CLOSES, WORD, END, np.array([3]))
+    grammar = TreeGrammar(OPENS, CLOSES, WORDS, END, np.array([3]))
     state, room = grammar.start(1), 10 * MAX_DEPTH
     for depth in range(MAX_DEPTH):
         assert np.flatnonzero(grammar.allowed(state, np.array([room - depth]))).tolist()[0] == OPEN
         state = grammar.after(state, np.array([[OPEN if depth else OTHER_OPEN]]))
-    assert np.flatnonzero(grammar.allowed(state, np.array([room]))).tolist() == [WORD]
+    assert np.flatnonzero(grammar.allowed(state, np.array([room]))).tolist() == [WORD, OTHER_WORD]
     for _ in range(3):
         state = grammar.after(state, np.array([[WORD]]))
     for depth in range(MAX_DEPTH, 0, -1):
@@ -92,7 +95,7 @@ def test_no_more_constituents_open_than_it_can_remember():
 @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.int32)] * 3 + [tf.TensorSpec([], tf.int32)])
 def search(rows, words, limits, beam_size):
     model = by_hand.TableModel()
-    grammar = TreeGrammar(OPENS[:7], CLOSES[:7], WORD, END, words)
+    grammar = TreeGrammar(OPENS[:7], CLOSES[:7], WORDS[:7], END, words)
     cache = model.start_cache(rows, beam_size)
     return beam_search(model, cache, limits, START, END, beam_size, grammar=grammar)
 

@@ -20,8 +20,8 @@ def untagged(tree):
 @settings(deadline=None)
 @given(trees)
 def test_there_and_back(tree):
-    tokens = linearise(tree)
-    assert build_tree(tokens, tree.words()) == untagged(tree)
+    assert build_tree(linearise(tree), tree.words()) == untagged(tree)
+    assert build_tree(linearise(tree, tags=True), tree.words()) == tree
 
 
 @pytest.mark.parametrize(("file", "number"), [("craft_train.mrg", 18_951), ("craft_dev.mrg", 2_780)])
@@ -35,6 +35,7 @@ def test_there_and_back_on_all_of_craft(craft, file, number):
         same = untagged(tree)
         assert build_tree(tokens, words) == same
         assert mend(tokens, words) == (same, False)
+        assert build_tree(linearise(tree, tags=True), words) == tree
     assert count == number
 
 

@@ -33,15 +33,19 @@ BY_HAND = {
     "words before and after the root": ("XX (S XX (NP XX )NP )S XX", "(S w1 w2 (NP w3) w4)"),
     "constituents without words": ("(S (NP )NP (VP XX XX XX XX (NP (PP )PP )NP )VP )S", "(S (VP w1 w2 w3 w4))"),
     "a closing bracket before all": (")S )NP (S XX XX XX XX )S", "(S w1 w2 w3 w4)"),
-    "no tokens of a tree": ("(S [UNK] ( ) XX the XX XX ((S XX )S", "(S w1 w2 w3 w4)"),
+    "no tokens of a tree": ("(S [UNK] ( ) XX [the] XX XX ((S XX )S", "(S w1 w2 w3 w4)"),
     "the end, and then more": ("(S XX XX XX XX )S )S (NP XX )NP XX", "(S (S w1 w2 w3 w4))"),
 }
+
+
+def is_word(token: str) -> bool:
+    return bool(token) and not set(token) & set("()[]")
 
 
 def is_well_formed(tokens: list[str], words: int) -> bool:
     """By rewriting: innermost constituents are taken away until one is left."""
     text = " " + " ".join(tokens) + " "
-    if text.split().count("XX") != words or any(" " in token or not token for token in tokens):
+    if sum(map(is_word, text.split())) != words or any(" " in token or not token for token in tokens):
         return False
     for label in {token[1:] for token in tokens if token[0] in "()" and len(token) > 1}:
         if set(label) & set("() "):
@@ -53,7 +57,7 @@ def is_well_formed(tokens: list[str], words: int) -> bool:
             return items == ["*"]
         token = items[end]
         start = end - 1
-        while start >= 0 and items[start] in ("XX", "*"):
+        while start >= 0 and is_word(items[start]):
             start -= 1
         if start < 0 or start == end - 1 or len(token) == 1 or items[start] != "(" + token[1:]:
             return False
@@ -81,8 +85,10 @@ def test_anything_becomes_a_tree_over_exactly_the_words(tokens, number):
     words = [f"w{place}" for place in range(number)]
     tree, mended = mend(tokens, words)
     assert tree.words() == words
-    assert {leaf.tag for leaf in tree.leaves()} == {"XX"}
-    written = linearise(tree)
+    tags = [token for token in tokens if is_word(token)][:number]
+    tags += ["XX"] * (number - len(tags))  # of the words that no token took
+    assert [leaf.tag for leaf in tree.leaves()] == tags
+    written = linearise(tree, tags=True)
     assert is_well_formed(written, number)
     assert mended == (not is_well_formed(tokens, number))
     assert mended or written == tokens
@@ -109,6 +115,7 @@ def test_a_lost_bracket_costs_no_other_constituent(tree, data):
 @settings(deadline=None)
 @given(trees)
 def test_a_well_formed_tree_is_left_as_it_is(tree):
+    assert mend(linearise(tree, tags=True), tree.words()) == (tree, False)
     assert mend(linearise(tree), tree.words()) == (tree.with_tags(["XX"] * len(tree.words())), False)
 
 

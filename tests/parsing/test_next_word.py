@@ -47,7 +47,8 @@ def test_its_files_hold_it(parser, tmp_path):
         export_ctranslate2(parser.model, parser.tokenizers, tmp_path / "ct2")
 
 
-def test_recipes_that_can_t_have_it():
+def test_recipes_that_can_t_have_it_or_tags():
     assert "only of trees" in refusal(DEMO, "model.next_word=true")
+    assert "only the words of trees have tags" in refusal(DEMO, "data.tags=true")
     told = refusal(RECIPE, "model.next_word=true", "tokenizer.kind=wordpiece")
     assert "model.next_word is true" in told and "parts words at punctuation" in told

@@ -55,6 +55,27 @@ def test_labels_that_can_not_be(labels, problem):
         BracketTokenizer(labels)
 
 
+@pytest.mark.parametrize(
+    ("tags", "problem"), [(["NN", "NN"], "twice"), ([""], "''"), (["N N"], "'N N'"), (["[NN]"], r"'\[NN\]'")]
+)
+def test_tags_that_can_not_be(tags, problem):
+    with pytest.raises(UserError, match=problem):
+        BracketTokenizer(LABELS, tags)
+
+
+def test_a_word_may_be_written_as_its_tag():
+    trees = ["(S (NP DT NN )NP (VP VBZ )VP . )S", "(NP -LRB- NN `` )NP"]
+    tokenizer = BracketTokenizer.of_trees(trees)
+    assert tokenizer.tags == ["-LRB-", ".", "DT", "NN", "VBZ", "``"]
+    again = BracketTokenizer.from_bytes(tokenizer.to_bytes())
+    assert (again.labels, again.vocabulary) == (tokenizer.labels, tokenizer.vocabulary)
+    assert [text.decode() for text in again.detokenize(again.tokenize(trees)).numpy()] == trees
+    pieces = np.array(again.pieces(range(again.vocab_size)))
+    assert pieces[again.stands_for_word].tolist() == again.tags
+    assert pieces[np.array(again.opens) > 0].tolist() == ["(NP", "(S", "(VP"]
+    assert again.tokenize(["XX"]).to_list() == [[UNKNOWN_ID]]
+
+
 def test_a_pair_of_two_kinds_is_read_as_it_was_written(tmp_path):
     pair = train_parsing_tokenizers(TREES, "wordpiece", 48)
     assert pair.target.labels == ["NP", "S", "SBAR", "VP", "WHNP"]

@@ -47,9 +47,9 @@ def open_source(recipe: Recipe, split: str) -> Pairs:
     where = getattr(data, split)
     root = Path(data.root or ".")
     if data.kind == "demo":
-        return TreePairs(DemoTrees(where)) if recipe.task == "parsing" else DemoSource(where)
+        return TreePairs(DemoTrees(where), data.tags) if recipe.task == "parsing" else DemoSource(where)
     if data.kind == "trees":
-        return TreePairs(TreeFiles(root / where))
+        return TreePairs(TreeFiles(root / where), data.tags)
     if data.kind == "files":
         return TextFiles(root / where[0], root / where[1], data.invalid_utf8, data.damaged)
     if data.kind == "tsv":

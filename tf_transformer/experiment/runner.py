@@ -129,7 +129,7 @@ def _train(
         batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple)
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     tells = recipe.model.next_word and recipe.model.kind == "transformer"
-    told = {"next_word": next_word_tokens(tokenizers.source)} if tells else {}
+    told = {"next_word": next_word_tokens(tokenizers)} if tells else {}
     with strategy.scope():
         model = make_model(recipe, *sizes, **told)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.

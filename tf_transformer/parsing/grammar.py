@@ -20,7 +20,7 @@ class TreeGrammar:
     Args:
         opens: for each token of the vocabulary the number of the label that it opens, from 1 up; 0 if it opens none.
         closes: the same of the label that it closes.
-        word: the token that stands for a word.
+        stands_for_word: for each token whether it stands for a word.
         end: the token that closes a sequence.
         words: int32 (rows,), how many words each sentence has; at most its limit less the three tokens that open and
             close the root and end the sequence. A sentence without words is closed at once.
@@ -28,7 +28,8 @@ class TreeGrammar:
     Example:
         >>> import numpy as np
         >>> opens, closes = [0, 0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1, 0]  # token 4 opens S, token 5 closes it
-        >>> grammar = TreeGrammar(opens, closes, word=6, end=3, words=np.array([1]))
+        >>> word = [False] * 6 + [True]
+        >>> grammar = TreeGrammar(opens, closes, word, end=3, words=np.array([1]))
         >>> state = grammar.start(beams=1)
         >>> for token in (4, 6, 5):
         ...     print(np.flatnonzero(grammar.allowed(state, np.array([9]))))
@@ -38,12 +39,13 @@ class TreeGrammar:
         [5]
     """
 
-    def __init__(self, opens: Sequence[int], closes: Sequence[int], word: int, end: int, words: Any) -> None:
+    def __init__(
+        self, opens: Sequence[int], closes: Sequence[int], stands_for_word: Sequence[bool], end: int, words: Any
+    ) -> None:
         self.opens = ops.convert_to_tensor(opens, "int32")
         self.closes = ops.convert_to_tensor(closes, "int32")
-        tokens = range(len(opens))
-        self.is_word = ops.convert_to_tensor([token == word for token in tokens], "bool")
-        self.is_end = ops.convert_to_tensor([token == end for token in tokens], "bool")
+        self.is_word = ops.convert_to_tensor(stands_for_word, "bool")
+        self.is_end = ops.convert_to_tensor([token == end for token in range(len(opens))], "bool")
         self.words = ops.cast(words, "int32")
 
     def start(self, beams: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A tree as the sequence of tokens that a model writes, and back.
 
 Depth first, as Vinyals et al. (2015) have it: an opening bracket with its label, a closing bracket with its label, and
-`XX` for each word, whatever its tag. A sentence of n words and k constituents has n + 2k tokens.
+for each word `XX`, or its part-of-speech tag. A sentence of n words and k constituents has n + 2k tokens.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from tf_transformer.parsing.tree import LEAF, OPEN, Leaf, Tree
 WORD = "XX"
 OPENING = re.compile(r"\(([^\s()]+)")
 CLOSING = re.compile(r"\)([^\s()]+)")
+TAG = re.compile(r"[^\s()\[\]]+")  # a special piece, such as [UNK], is none
 
 
-def linearise(tree: Tree) -> list[str]:
+def linearise(tree: Tree, tags: bool = False) -> list[str]:
     """Writes a tree as tokens.
 
     Args:
         tree: A tree whose every constituent has a label and words, as `clean` gives it.
+        tags: Whether a word is written as its part-of-speech tag, and not as `XX`.
 
     Raises:
         UserError: A constituent has no label, or no words.
@@ -30,11 +32,13 @@ def linearise(tree: Tree) -> list[str]:
         >>> from tf_transformer.parsing import read_tree
         >>> " ".join(linearise(read_tree("(S (NP (NNS Dogs)) (VP (VBP bark)) (. .))")))
         '(S (NP XX )NP (VP XX )VP XX )S'
+        >>> " ".join(linearise(read_tree("(NP (DT a) (NN dog))"), tags=True))
+        '(NP DT NN )NP'
     """
     tokens = []
     for kind, node in tree.walk():
         if kind is LEAF:
-            tokens.append(WORD)
+            tokens.append(node.tag if tags else WORD)
         elif not node.label or not node.children:
             raise UserError(f"a constituent without {'words' if node.label else 'label'} in {str(tree)[:80]}: clean it")
         else:
@@ -43,10 +47,11 @@ def linearise(tree: Tree) -> list[str]:
 
 
 def build_tree(tokens: Sequence[str], words: Sequence[str]) -> Tree:
-    """Reads a tree from tokens; every word's tag is `XX`.
+    """Reads a tree from tokens.
 
     Args:
-        tokens: A well-formed sequence; `tf_transformer.parsing.mend` makes one of any other.
+        tokens: A well-formed sequence; `tf_transformer.parsing.mend` makes one of any other. A token without brackets
+            stands for a word, and becomes its tag.
         words: The sentence.
 
     Raises:
@@ -62,8 +67,8 @@ def build_tree(tokens: Sequence[str], words: Sequence[str]) -> Tree:
         whole = place > 0 and len(path) == 1  # the root is closed
         if (opening := OPENING.fullmatch(token)) and not whole:
             path.append((opening[1], []))
-        elif token == WORD and len(path) > 1 and used < len(words):
-            path[-1][1].append(Leaf(WORD, words[used]))
+        elif TAG.fullmatch(token) and len(path) > 1 and used < len(words):
+            path[-1][1].append(Leaf(token, words[used]))
             used += 1
         elif len(path) > 1 and path[-1][1] and token == f"){path[-1][0]}":
             label, children = path.pop()

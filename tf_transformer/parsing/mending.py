@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tf_transformer.errors import UserError
 from tf_transformer.parsing.cleaning import ROOT
-from tf_transformer.parsing.linearization import CLOSING, OPENING, WORD, linearise
+from tf_transformer.parsing.linearization import CLOSING, OPENING, TAG, WORD, linearise
 from tf_transformer.parsing.tree import Leaf, Tree
 
 
@@ -31,15 +31,16 @@ def mend(tokens: Sequence[str], words: Sequence[str]) -> Mended:
     The tokens are taken one by one, and every bracket that can hold a word is kept:
 
     - an opening bracket opens a constituent;
-    - `XX` takes the next word; where none is left, it is dropped;
+    - `XX`, or any other token without brackets, takes the next word and becomes its tag; where no word is left, it is
+      dropped;
     - a closing bracket closes the innermost open constituent of its label, and with it those that are open inside;
       where none of its label is open, it gets an opening bracket at the beginning of the constituent it stands in;
     - any other token is dropped.
 
-    At the end, what is still open is closed. Words that no `XX` took come last in the outermost constituent that was
-    still open, or else behind everything. Constituents without words are dropped. If one constituent has closed, it
-    becomes the root, and takes in what stands before and behind it; if none or several have, `TOP`, which scoring does
-    not count, is put over all there is.
+    At the end, what is still open is closed. Words that no token took get the tag `XX` and come last in the outermost
+    constituent that was still open, or else behind everything. Constituents without words are dropped. If one
+    constituent has closed, it becomes the root, and takes in what stands before and behind it; if none or several have,
+    `TOP`, which scoring does not count, is put over all there is.
 
     Args:
         tokens: What a model wrote.
@@ -69,8 +70,8 @@ def mend(tokens: Sequence[str], words: Sequence[str]) -> Mended:
 
     for token in tokens:
         children = path[-1][1]
-        if token == WORD:
-            children.extend(Leaf(WORD, word) for word in islice(left, 1))
+        if TAG.fullmatch(token):
+            children.extend(Leaf(token, word) for word in islice(left, 1))
         elif opening := OPENING.fullmatch(token):
             path.append((opening[1], []))
         elif closing := CLOSING.fullmatch(token):
@@ -85,7 +86,7 @@ def mend(tokens: Sequence[str], words: Sequence[str]) -> Mended:
     if len(path) > 1:
         close()
     tree = _one_root(path[0][1])
-    return Mended(tree, linearise(tree) != list(tokens))
+    return Mended(tree, linearise(tree, tags=True) != list(tokens))
 
 
 def _one_root(parts: list[Tree | Leaf]) -> Tree:

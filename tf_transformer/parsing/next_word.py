@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from tf_transformer.tokenizers.base import END_ID, Tokenizer
-from tf_transformer.tokenizers.brackets import WORD_ID
+from typing import TYPE_CHECKING
+
+from tf_transformer.tokenizers.base import END_ID
+
+if TYPE_CHECKING:
+    from tf_transformer.tokenizers import TokenizerPair
 
 
-def next_word_tokens(source: Tokenizer) -> tuple[list[int], list[int]]:
+def next_word_tokens(tokenizers: TokenizerPair) -> tuple[list[int], list[int]]:
     """The tokens with which a word begins, and those of a linearised tree that stand for one.
 
     Args:
-        source: the tokenizer of the words, a SentencePiece one: WordPiece parts words at punctuation.
+        tokenizers: a parser's, that of the words a SentencePiece one: WordPiece parts words at punctuation.
 
     Returns:
         What a `Transformer` takes as `next_word`. The closing token is among the former: its turn comes last.
@@ -18,10 +22,10 @@ def next_word_tokens(source: Tokenizer) -> tuple[list[int], list[int]]:
     Example:
         >>> from tf_transformer.tokenizers import train_parsing_tokenizers
         >>> tokenizers = train_parsing_tokenizers([("a dog", "(NP XX XX )NP")], vocab_size=270)
-        >>> opening, writing = next_word_tokens(tokenizers.source)
+        >>> opening, writing = next_word_tokens(tokenizers)
         >>> tokenizers.source.pieces(opening), tokenizers.target.pieces(writing)
         (['</s>', '▁a', '▁dog', '▁'], ['XX'])
     """
-    pieces = source.pieces(list(range(source.vocab_size)))
+    pieces = tokenizers.source.pieces(list(range(tokenizers.source.vocab_size)))
     opening = [token for token, piece in enumerate(pieces) if piece.startswith("▁") or token == END_ID]
-    return opening, [WORD_ID]
+    return opening, [token for token, stands in enumerate(tokenizers.target.stands_for_word) if stands]

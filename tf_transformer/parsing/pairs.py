@@ -14,6 +14,7 @@ class TreePairs:
 
     Args:
         source: trees as a treebank has them; it is iterated over anew each time.
+        tags: whether a word is written as its part-of-speech tag, and not as `XX`.
 
     Example:
         >>> from tf_transformer.parsing import read_tree
@@ -22,8 +23,8 @@ class TreePairs:
         [('Dogs bark .', '(S (NP XX )NP (VP XX )VP XX )S')]
     """
 
-    def __init__(self, source: Iterable[Tree]) -> None:
-        self._source = source
+    def __init__(self, source: Iterable[Tree], tags: bool = False) -> None:
+        self._source, self._tags = source, tags
 
     def trees(self) -> Iterator[Tree]:
         """The cleaned trees themselves; one that was made of empty elements alone is left out."""
@@ -31,4 +32,4 @@ class TreePairs:
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         for tree in self.trees():
-            yield " ".join(tree.words()), " ".join(linearise(tree))
+            yield " ".join(tree.words()), " ".join(linearise(tree, self._tags))

@@ -9,7 +9,7 @@ from tf_transformer.export.signature_options import Output
 from tf_transformer.export.translator import TEXT, Translator
 from tf_transformer.parsing.grammar import TreeGrammar
 from tf_transformer.tokenizers.base import END_ID, START_ID
-from tf_transformer.tokenizers.brackets import WORD, WORD_ID
+from tf_transformer.tokenizers.brackets import WORD
 
 # What a tree takes beside its words: the root's two brackets, and the closing token.
 ROOT_AND_END = 3
@@ -20,10 +20,10 @@ class Parser(Translator):
 
     What it adds is the function, and signature, `parse`. It takes sentences, strings (batch,), with blanks between
     their words, and gives a dict: "tree", string (batch,), one tree in Penn brackets over exactly these words, each
-    with the tag `XX`; "score", float32 (batch,), its log-probability over the length penalty; "mended", bool (batch,),
-    whether there was no room for all words: the root then has those behind the last of the model's own tree as its
-    last children. A round bracket in a word becomes `-LRB-` or `-RRB-`, as treebanks have it; a sentence without words
-    has an empty tree.
+    with the tag `XX`, or with the tag that the model gives it (`data.tags` of a recipe); "score", float32 (batch,), its
+    log-probability over the length penalty; "mended", bool (batch,), whether there was no room for all words: the root
+    then has those behind the last of the model's own tree as its last children. A round bracket in a word becomes
+    `-LRB-` or `-RRB-`, as treebanks have it; a sentence without words has an empty tree.
 
     The search writes nothing but trees (`TreeGrammar`). `translate` and the other signatures search without a grammar,
     and give what the model writes as it is: a linearised tree, or something that is none.
@@ -75,7 +75,11 @@ class Parser(Translator):
         least = tf.minimum(words + ROOT_AND_END, self.max_length)
         limits = tf.where(words > 0, tf.maximum(limits, least), 0)
         grammar = TreeGrammar(
-            target.opens, target.closes, WORD_ID, END_ID, tf.maximum(tf.minimum(words, limits - ROOT_AND_END), 0)
+            target.opens,
+            target.closes,
+            target.stands_for_word,
+            END_ID,
+            tf.maximum(tf.minimum(words, limits - ROOT_AND_END), 0),
         )
         with self._weights():
             stepper = self.model.stepper()
@@ -88,16 +92,18 @@ class Parser(Translator):
     def _brackets(self, ids: tf.Tensor, words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Writes trees, ids (batch, length), as Penn brackets; and tells which had no room for all words."""
         target = self.tokenizers.target
-        is_word = ids == WORD_ID
+        is_word = tf.gather(tf.constant(target.stands_for_word), ids)
         opens = tf.gather(tf.constant(target.opens), ids) > 0
         closes = tf.gather(tf.constant(target.closes), ids) > 0
-        leaves = tf.strings.join([f"({WORD} ", words, ")"])
-        padded = tf.pad(leaves.to_tensor(), [[0, 0], [0, 1]])
+        padded = tf.pad(words.to_tensor(), [[0, 0], [0, 1]])
         # Each word's place; what is no word takes the empty string behind them all.
         places = tf.where(is_word, tf.cumsum(tf.cast(is_word, tf.int32), axis=1) - 1, tf.shape(padded)[1] - 1)
-        parts = tf.where(opens, target.piece_texts(ids), tf.where(closes, ")", tf.gather(padded, places, batch_dims=1)))
+        tokens = target.piece_texts(ids)
+        leaves = tf.strings.join(["(", tokens, " ", tf.gather(padded, places, batch_dims=1), ")"])
+        parts = tf.where(opens, tokens, tf.where(closes, ")", leaves))
         written = tf.reduce_sum(tf.cast(is_word, tf.int64), axis=1)
-        left = tf.ragged.boolean_mask(leaves, tf.ragged.range(leaves.row_lengths()) >= written[:, None])
+        left = tf.ragged.boolean_mask(words, tf.ragged.range(words.row_lengths()) >= written[:, None])
+        left = tf.strings.join([f"({WORD} ", left, ")"])
         # The root's bracket is the last one: what is left comes before it.
         last = tf.reduce_sum(tf.cast(ids > END_ID, tf.int32), axis=1) - 1
         is_last = tf.range(tf.shape(ids)[1]) == last[:, None]

@@ -50,6 +50,7 @@ class DataSettings(_Settings):
     train: Split = Field(None, description="the pairs to learn from")
     validation: Split = Field(None, description="the pairs to watch progress on")
     test: Split = Field(None, description="the pairs to score at the end")
+    tags: bool = Field(False, description="a parser writes a word as its part-of-speech tag, not as XX")
     invalid_utf8: Literal["error", "skip"] = Field("error", description="what a line that is no UTF-8 does")
     damaged: Literal["error", "skip"] = Field("error", description="what a damaged gzip file or record does")
     max_length: Count = Field(128, description="most tokens on a side of a pair, the closing one counted")
@@ -347,6 +348,8 @@ class Recipe(_Settings):
         if self.task == "translation":
             if self.data.kind == "trees":
                 refuse("data.kind", "is trees, which needs task: parsing")
+            if self.data.tags:
+                refuse("data.tags", "is true; it must be false, since only the words of trees have tags")
             if self.model.next_word:
                 refuse("model.next_word", "is true; it must be false, since only of trees it is known which comes next")
             if not self.evaluation.grammar:

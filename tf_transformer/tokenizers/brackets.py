@@ -1,4 +1,4 @@
-"""Linearised trees: a closed vocabulary of brackets, and one token that stands for a word."""
+"""Linearised trees: a closed vocabulary of brackets, and of the tokens that stand for a word."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tf_transformer.tokenizers.base import PAD_ID, UNKNOWN_ID, Tokenizer
 from tf_transformer.tokenizers.wordpiece import SPECIAL_PIECES
 
 WORD = "XX"
-WORD_ID = len(SPECIAL_PIECES)
+FIRST_ID = len(SPECIAL_PIECES)  # of what is no special piece
 
 
 class BracketTokenizer(Tokenizer):
@@ -20,9 +20,10 @@ class BracketTokenizer(Tokenizer):
 
     Args:
         labels: the constituents' labels.
+        tags: the tokens that stand for a word: one for all of them, or the part-of-speech tags.
 
     Raises:
-        UserError: a label is there twice, or is none: empty, or with a blank or a bracket in it.
+        UserError: a label or a tag is there twice, or is none: empty, or with a blank or a bracket in it.
 
     Example:
         >>> tokenizer = BracketTokenizer(["NP", "S"])
@@ -33,18 +34,17 @@ class BracketTokenizer(Tokenizer):
         [[7, 5, 4, 6, 1, 4, 1, 8]]
         >>> tokenizer.detokenize(ids).numpy()
         array([b'(S (NP XX )NP [UNK] XX [UNK] )S'], dtype=object)
+        >>> BracketTokenizer(["NP"], tags=["DT", "NN"]).tokenize(["(NP DT NN )NP"]).to_list()
+        [[6, 4, 5, 7]]
     """
 
     file_suffix = ".txt"
 
-    def __init__(self, labels: Sequence[str]) -> None:
+    def __init__(self, labels: Sequence[str], tags: Sequence[str] = (WORD,)) -> None:
         super().__init__()
-        self._labels = tuple(labels)
-        for label in self._labels:
-            if not label or label.split() != [label] or "(" in label or ")" in label:
-                raise UserError(f"{label!r} is no label of a constituent; give one without blanks and brackets")
-        if len(set(self._labels)) != len(self._labels):
-            raise UserError("a label is there twice; give each once")
+        self._labels, self._tags = tuple(labels), tuple(tags)
+        _check(self._labels, "label of a constituent", "()")
+        _check(self._tags, "tag of a word", "()[]")
         self._vocabulary = tf.constant(self.vocabulary)
         # Each token is a word of its own, and no word can be pieced together from others.
         self._op = text.FastWordpieceTokenizer(
@@ -57,9 +57,10 @@ class BracketTokenizer(Tokenizer):
 
     @classmethod
     def of_trees(cls, linearized: Iterable[str]) -> BracketTokenizer:
-        """Makes the tokenizer of all labels in some linearised trees, in alphabetical order."""
+        """Makes the tokenizer of all labels and tags in some linearised trees, each in alphabetical order."""
         tokens = {token for each in linearized for token in each.split()}
-        return cls(sorted(token[1:] for token in tokens if token.startswith("(")))
+        labels = sorted(token[1:] for token in tokens if token.startswith("("))
+        return cls(labels, sorted(token for token in tokens if token[0] not in "()"))
 
     @property
     def labels(self) -> list[str]:
@@ -67,9 +68,14 @@ class BracketTokenizer(Tokenizer):
         return list(self._labels)
 
     @property
+    def tags(self) -> list[str]:
+        """The tokens that stand for a word."""
+        return list(self._tags)
+
+    @property
     def vocabulary(self) -> list[str]:
         """The tokens, in the order of their ids."""
-        return [*SPECIAL_PIECES, WORD, *(bracket + label for label in self._labels for bracket in "()")]
+        return [*SPECIAL_PIECES, *self._tags, *(bracket + label for label in self._labels for bracket in "()")]
 
     @property
     def vocab_size(self) -> int:
@@ -85,6 +91,11 @@ class BracketTokenizer(Tokenizer):
         """For each token the number of the label that it closes, from 1 up; 0 if it closes none."""
         return self._label_numbers(")")
 
+    @property
+    def stands_for_word(self) -> list[bool]:
+        """For each token whether it stands for a word."""
+        return [FIRST_ID <= token < FIRST_ID + len(self._tags) for token in range(self.vocab_size)]
+
     def _label_numbers(self, bracket: str) -> list[int]:
         numbers = {bracket + label: number for number, label in enumerate(self.labels, start=1)}
         return [numbers.get(token, 0) for token in self.vocabulary]
@@ -93,7 +104,7 @@ class BracketTokenizer(Tokenizer):
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
         ids = self._op.tokenize(tf.strings.split(texts)).merge_dims(-2, -1)
         # No text spells a special piece.
-        return ids.with_flat_values(tf.where(ids.flat_values < WORD_ID, UNKNOWN_ID, ids.flat_values))
+        return ids.with_flat_values(tf.where(ids.flat_values < FIRST_ID, UNKNOWN_ID, ids.flat_values))
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         return tf.strings.reduce_join(tf.gather(self._vocabulary, ids), axis=-1, separator=" ")
@@ -110,11 +121,13 @@ class BracketTokenizer(Tokenizer):
         return [vocabulary[i] for i in ids]
 
     def normalize(self, text: str) -> str:
-        known = set(self.vocabulary[WORD_ID:])
+        known = set(self.vocabulary[FIRST_ID:])
         return " ".join(token if token in known else SPECIAL_PIECES[UNKNOWN_ID] for token in text.split())
 
     def to_bytes(self) -> bytes:
-        return "".join(f"{label}\n" for label in self.labels).encode()
+        """The labels, one a line; then, unless all words are `XX`, a blank line and the tags."""
+        tags = ["", *self.tags] if self._tags != (WORD,) else []
+        return "".join(f"{line}\n" for line in (*self.labels, *tags)).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BracketTokenizer:
@@ -122,4 +135,13 @@ class BracketTokenizer(Tokenizer):
             lines = data.decode()
         except UnicodeDecodeError as error:
             raise UserError("these labels are not UTF-8; write one a line, in UTF-8") from error
-        return cls(lines.removesuffix("\n").split("\n"))
+        labels, blank, tags = lines.removesuffix("\n").partition("\n\n")
+        return cls(labels.split("\n"), tags.split("\n") if blank else (WORD,))
+
+
+def _check(names: Sequence[str], kind: str, brackets: str) -> None:
+    for name in names:
+        if not name or name.split() != [name] or set(name) & set(brackets):
+            raise UserError(f"{name!r} is no {kind}; give one without blanks and brackets")
+    if len(set(names)) != len(names):
+        raise UserError(f"a {kind} is there twice; give each once")
