@@ -134,8 +134,8 @@ def test_what_the_text_says_came_out_comes_out(tmp_path):
         assert re.search(rf"^{token} +{source}$", shown, flags=re.M)
 
     program = "import tensorflow as tf, tensorflow_text\n" + (
-        "print(tf.saved_model.load('savedmodels/tutorial/1').translate(['Every day the boy calls my teacher.'])"
-        "['translation'].numpy()[0].decode())"
+        "translator = tf.saved_model.load('savedmodels/tutorial/1')\n"
+        "print(translator.translate(['Every day the boy calls my teacher.'])['translation'].numpy()[0].decode())"
     )
     # Without the package.
     alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

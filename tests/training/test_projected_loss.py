@@ -215,11 +215,11 @@ def rounded(array, dtype):
     return tf.cast(tf.cast(array, dtype), tf.float32).numpy()
 
 
-def assert_as_exact_as_the_plain_path(states, embeddings, labels, label_smoothing, r_drop, dtype):
-    """Both gradients have at most 1.2 times its rounding error; over chunks of 8 rows."""
+def assert_as_exact_as_the_plain_path(states, embeddings, labels, label_smoothing, r_drop, dtype, chunk_rows=8):
+    """Both gradients have at most 1.2 times its rounding error."""
     states, embeddings = rounded(states, dtype), rounded(embeddings, dtype)
     _, *expected = by_definition(states, embeddings, labels, label_smoothing, r_drop)
-    chunk_logits = len(states) * 8 * len(embeddings)
+    chunk_logits = len(states) * chunk_rows * len(embeddings)
 
     def fused(states, matrix):
         states = states if r_drop else states[0]
@@ -258,6 +258,23 @@ def test_half_precision_is_as_exact_in_a_trained_model(dtype, label_smoothing, t
     assert accuracy > 0.95
     states, labels = states[:, labels != 0], labels[labels != 0]
     assert_as_exact_as_the_plain_path(states, embeddings, labels, label_smoothing, 0.0, dtype)
+
+
+def test_float16_is_as_exact_over_many_rows_of_small_states():
+    """As many as the real chunks of a small vocabulary would hold."""
+    states, embeddings, labels = predicting(0, rows=16_384, vocabulary=20, width=8)
+    assert_as_exact_as_the_plain_path(0.3 * states, embeddings, labels, 0.0, 0.0, "float16", chunk_rows=10**6)
+
+
+def test_in_float16_r_drop_does_not_overflow_where_the_copies_differ():
+    """Gradients of the logits of 300 each, before the mean over both copies, at an alpha of 40."""
+    embeddings = np.eye(4, dtype="float32")
+    states = np.array([[[12, 12, 0, 0]], [[0, 60, 0, 0]]], "float32")
+    _, expected, of_matrix = by_definition(states, embeddings, [3], r_drop=40.0)
+    assert np.abs(expected).max() > 140
+    _, of_states, of_embeddings = projected(states, embeddings, [3], r_drop=40.0, dtype="float16")
+    np.testing.assert_allclose(of_states, expected, rtol=2e-3, atol=1e-3)
+    np.testing.assert_allclose(of_embeddings, of_matrix, rtol=2e-3, atol=1e-2)
 
 
 def test_in_float16_many_rows_do_not_overflow():

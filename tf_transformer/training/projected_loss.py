@@ -8,6 +8,7 @@ on GPUs.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import keras
@@ -17,6 +18,10 @@ from tf_transformer.layers.masks import token_weights
 
 # Logits in a chunk, 64 MiB: enough rows for the matrix products to run at full speed, whatever the vocabulary.
 CHUNK_LOGITS = 2**24
+
+# Rows in a chunk of float16, whose states are divided by as many before they are summed: the quotients of more rows
+# would be smaller than what float16 holds with all its digits.
+FLOAT16_ROWS = 2048
 
 
 class TokenSums(NamedTuple):
@@ -117,16 +122,18 @@ def _chunked(
     number_of_copies, _, d_model = copies.shape
     vocabulary = embeddings.shape[0]
     rows = ops.shape(copies)[1]
+    dtype = keras.backend.standardize_dtype(copies.dtype)
     # The rows are counted, not the logits: of these a large batch has more than an int32 can tell.
-    chunks = rows // max(1, chunk_logits // (number_of_copies * vocabulary)) + 1
+    most = max(1, chunk_logits // (number_of_copies * vocabulary))
+    chunks = rows // (min(most, FLOAT16_ROWS) if dtype == "float16" else most) + 1
     size = -(-rows // chunks)  # chunks of one size, the last one filled up with padding
     missing = chunks * size - rows
     padded_copies = ops.pad(copies, [[0, 0], [0, missing], [0, 0]])
     padded_labels, padded_real = (ops.pad(x, [[0, missing]]) for x in (labels, real))
     mean_embedding = ops.mean(ops.cast(embeddings, "float32"), axis=0)
     share = 1.0 / number_of_copies
-    is_half = keras.backend.standardize_dtype(copies.dtype) in ("bfloat16", "float16")
-    up, down = _half_precision_scales(size, ops.sum(real)) if is_half else (1.0, 1.0)
+    is_half = dtype in ("bfloat16", "float16")
+    up, down = _half_precision_scales(size, ops.sum(real), r_drop) if is_half else (1.0, 1.0)
 
     def body(chunk: Any, sums: Any, of_states: Any, of_embeddings: Any) -> tuple[Any, ...]:
         start = chunk * size
@@ -189,14 +196,16 @@ def _chunked(
     return sums, (of_states[:, :rows], of_embeddings)
 
 
-def _half_precision_scales(rows: Any, tokens: Any) -> tuple[Any, Any]:
+def _half_precision_scales(rows: Any, tokens: Any, r_drop: float) -> tuple[Any, Any]:
     """Factors of the gradients of a chunk's logits, and of the rows of states, to be taken off what is summed.
 
     The loss is to be divided by the tokens. What is rounded with a power of two over them as its factor is not rounded
     once more by that division. The rest is for float16: below 6e-5 it has ever fewer digits, and most of a softmax is
-    smaller; and what is summed over the rows of a chunk may come beyond its largest number, 65,504.
+    smaller; and what is summed over the rows of a chunk may come beyond its largest number, 65,504. So may a gradient of
+    R-Drop's, which grows with its alpha.
     """
-    up = ops.power(2.0, ops.ceil(ops.log2(ops.maximum(tokens, 1.0))) + 8.0) / ops.maximum(tokens, 1.0)
+    exponent = 8.0 - math.ceil(math.log2(max(1.0, r_drop / 4)))
+    up = ops.power(2.0, ops.ceil(ops.log2(ops.maximum(tokens, 1.0))) + exponent) / ops.maximum(tokens, 1.0)
     return up, ops.power(2.0, -ops.ceil(ops.log2(ops.cast(rows, "float32"))))
 
 
