@@ -38,16 +38,18 @@ def batch():
     [
         pytest.param({"optimizer": lambda: keras.optimizers.Adam(0.001)}, marks=pytest.mark.slow),
         {"distribution": "mirrored", "optimizer": lambda: TransformerAdam(0.001, clip_norm=1.0)},
+        {"metrics": ["sparse_categorical_accuracy"]},  # of logits, so that the loss is worked out over them
         pytest.param({"dtype": "mixed_float16"}, marks=pytest.mark.slow),
     ],
-    ids=["Keras's Adam", "two devices", "float16"],
+    ids=["Keras's Adam", "two devices", "over logits", "float16"],
 )
 def test_of_training(options):
     def once():
         with make_strategy(options.get("distribution", "single")).scope():
             model = tt.Transformer(1, 8, 2, 8, 20, 20, max_length=8, dtype=options.get("dtype"))
             optimizer = options.get("optimizer", lambda: TransformerAdam(0.001))()
-            model.compile(optimizer, tt.SmoothedCrossEntropy(0.1), metrics=[tt.Perplexity()], jit_compile=False)
+            metrics = options.get("metrics", [tt.Perplexity()])
+            model.compile(optimizer, tt.SmoothedCrossEntropy(0.1), metrics=metrics, jit_compile=False)
         model.fit(tf.data.Dataset.from_tensors(batch()), verbose=0, shuffle=False)
 
     assert_no_graph_stays(once)

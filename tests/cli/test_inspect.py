@@ -3,6 +3,8 @@
 import os
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from tests.cli.command import assert_mistake, contents
 from tests.eager import eagerly
@@ -15,7 +17,7 @@ SENTENCES = [source for source, _ in PAIRS[:2]]
 TRANSLATIONS = [target for _, target in PAIRS[:2]]
 
 
-def test_it_translates_and_writes_all_that_is_asked_for(command, tiny_saved_model, tmp_path):
+def test_it_translates_and_writes_all_that_is_asked_for(command, tiny_saved_model, tmp_path, monkeypatch):
     logs, page, picture = tmp_path / "logs", tmp_path / "a [new] page.html", tmp_path / "picture.png"
     outcome = command("inspect", tiny_saved_model, *SENTENCES, "--logdir", logs, "--html", page)
     assert (outcome.status, outcome.lines) == (0, TRANSLATIONS)
@@ -30,8 +32,14 @@ def test_it_translates_and_writes_all_that_is_asked_for(command, tiny_saved_mode
     assert weights.sum(axis=-1) == pytest.approx(1, abs=0.01)
     assert all(f"{number} {source}" in page.read_text() for number, source in enumerate(SENTENCES, start=1))
 
+    drawn, save = [], Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *how, **more: (drawn.append(figure), save(figure, *how, **more))
+    )
     assert command("inspect", tiny_saved_model, SENTENCES[0], "--png", picture).lines == TRANSLATIONS[:1]
     assert picture.read_bytes().startswith(b"\x89PNG")
+    texts = {text.get_text() for text in drawn[0].findobj(Text)}
+    assert any(SENTENCES[0] in text for text in texts) and any(TRANSLATIONS[0] in text for text in texts)
 
 
 def test_a_run_gives_what_its_export_gives(command, tiny_run_directory, tiny_saved_model, tmp_path):

@@ -93,10 +93,21 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     assert scores["perplexity"] > before["perplexity"]
 
 
+def test_evaluate_of_a_single_checkpoint_leaves_the_runs_scores(command, tiny_run_directory, almost_right):
+    source, reference = almost_right
+    kept = tiny_run_directory.scores.read_bytes()
+    options = ("--source", source, "--reference", reference, "--beam-size", 1, "--json")
+    with eagerly():
+        outcome = command("evaluate", tiny_run_directory.best_checkpoint(), *options)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert 20 < json.loads(outcome.out)["bleu"] < 100
+    assert tiny_run_directory.scores.read_bytes() == kept
+
+
 def test_export(command, tiny_run_directory, tiny_saved_model, tmp_path):
     (tmp_path / "tiny" / "7").mkdir(parents=True)
     options = ("--beam-size", 2, "--alpha", 0.1, "--float16")
-    outcome = command("export", tiny_run_directory.path, tmp_path / "tiny", *options)
+    outcome = command("export", tiny_run_directory.best_checkpoint(), tmp_path / "tiny", *options)
     exported = tmp_path / "tiny" / "8"
     assert (outcome.status, outcome.lines) == (0, [str(exported)])
     assert sorted(os.listdir(tmp_path / "tiny")) == ["7", "8"]

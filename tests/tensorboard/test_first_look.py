@@ -175,15 +175,17 @@ def corners(label):
     return label.evaluate("""node => {
         const [matrix, box] = [node.getScreenCTM(), node.getBBox()];
         const at = new DOMPoint(box.x, box.y + box.height / 2).matrixTransform(matrix);
-        return [at.x, at.y, Math.atan2(matrix.b, matrix.a), parseFloat(node.getAttribute('font-size'))];
+        return [at.x, at.y, Math.atan2(matrix.b, matrix.a), parseFloat(getComputedStyle(node).fontSize)];
     }""")
 
 
-@pytest.mark.parametrize("width", [420, 900, 1400])
-def test_sixty_labels_keep_clear_of_each_other(tmp_path, new_page, width):
+@pytest.mark.parametrize(
+    ("view", "width"), [("heat", 420), ("heat", 900), ("heat", 1400), ("lines", 420), ("lines", 1400)]
+)
+def test_sixty_labels_keep_clear_of_each_other(tmp_path, new_page, view, width):
     words = [f"▁Wort{number}" for number in range(60)]
     viewport = {"width": width, "height": 900}
-    page = make_page(tmp_path, new_page, words, words, 1, 2, "#view=heat", viewport=viewport)
+    page = make_page(tmp_path, new_page, words, words, 1, 2, f"#view={view}", viewport=viewport)
     labels = [corners(label) for label in page.locator(".picture text:has(title)").all()]
     for side in (labels[:60], labels[60:]):
         for (x, y, angle, size), (next_x, next_y, _, _) in itertools.pairwise(side):

@@ -236,7 +236,8 @@ def check_batch_tokens(batch_tokens: int, max_length: int, row_multiple: int) ->
         raise UserError(
             f"batch_tokens is {batch_tokens}, less than {least}: a batch is cut into {row_multiple} (devices, and the "
             f"parts that each works on), which each need room for a sentence of max_length, {max_length}; raise "
-            "batch_tokens, or lower max_length, gradient_accumulation or parallel_parts"
+            "batch_tokens, or lower max_length, gradient_accumulation or parallel_parts (in a recipe "
+            "data.batch_tokens, data.max_length, training.gradient_accumulation, training.parallel_parts)"
         )
 
 

@@ -79,8 +79,8 @@ class _FileSource(Source):
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{line.path}, line {line.number}: invalid UTF-8 (byte 0x{line.content[error.start]:02x}, "
-                f'the line\'s {error.start + 1}.): convert the file to UTF-8, or set invalid_utf8 to "skip" '
-                "(data.invalid_utf8 in a recipe) to leave such pairs out"
+                f"the line's {error.start + 1}.): convert the file to UTF-8; training can leave such "
+                'pairs out with invalid_utf8 "skip", in a recipe data.invalid_utf8: skip'
             ) from error
 
 

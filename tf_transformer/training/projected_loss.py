@@ -201,8 +201,8 @@ def _half_precision_scales(rows: Any, tokens: Any, r_drop: float) -> tuple[Any, 
 
     The loss is to be divided by the tokens. What is rounded with a power of two over them as its factor is not rounded
     once more by that division. The rest is for float16: below 6e-5 it has ever fewer digits, and most of a softmax is
-    smaller; and what is summed over the rows of a chunk may come beyond its largest number, 65,504. So may a gradient of
-    R-Drop's, which grows with its alpha.
+    smaller; and what is summed over the rows of a chunk may come beyond its largest number, 65,504. So may R-Drop's
+    gradient, which grows with its alpha.
     """
     exponent = 8.0 - math.ceil(math.log2(max(1.0, r_drop / 4)))
     up = ops.power(2.0, ops.ceil(ops.log2(ops.maximum(tokens, 1.0))) + exponent) / ops.maximum(tokens, 1.0)
