@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, SkipValidation, model_va
 from pydantic_core import PydanticCustomError
 
 from tf_transformer.decoding.options import RANGES, DecodingOptions
+from tf_transformer.layers.arguments import POSITIONS, SHARING
 from tf_transformer.models.presets import PRESETS, nearest_preset
 
 DEMO_SPLITS = ("train", "validation", "test")
@@ -149,11 +150,11 @@ class ModelSettings(_Settings):
     key_dim: Count | None = Field(None, description="width of a head's queries and keys")
     value_dim: Count | None = Field(None, description="width of a head's values")
     norm_first: bool = Field(False, description="normalise before each sub-layer instead of after")
-    position: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="how positions are told")
+    position: Literal[POSITIONS] = Field("sinusoidal", description="how positions are told")
     window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
     next_word: bool = Field(False, description="a parser's decoder is told which word comes next")
     max_length: Count = Field(512, description="how many positions there are")
-    share_embeddings: Literal["all", "target", "none"] = Field("all", description="which matrices are one")
+    share_embeddings: Literal[SHARING] = Field("all", description="which matrices are one")
 
     @model_validator(mode="after")
     def _check_widths(self) -> ModelSettings:
