@@ -35,6 +35,24 @@ class _Settings(BaseModel):
     model_config = {"extra": "forbid", "strict": True, "frozen": True, "allow_inf_nan": False}
 
 
+def _is_one(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_two(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_one, value))
+
+
+# The kinds of data: how to tell whether a split is right, and what it must be. `experiment/corpus.py` opens them.
+SPLITS = {
+    "demo": (lambda value: value in DEMO_SPLITS, f"one of {', '.join(DEMO_SPLITS)}"),
+    "files": (_is_two, "two paths, [source, target]"),
+    "tsv": (_is_one, "one path"),
+    "tfds": (_is_one, "the name of one split"),
+    "trees": (_is_one, "the path of one treebank"),
+}
+
+
 class DataSettings(_Settings):
     """Where the sentence pairs come from, and how they become batches.
 
@@ -43,7 +61,7 @@ class DataSettings(_Settings):
         128
     """
 
-    kind: Literal["demo", "files", "tsv", "tfds", "trees"] = Field(description="what the pairs are read from")
+    kind: Literal[tuple(SPLITS)] = Field(description="what the pairs are read from")
     root: Text | None = Field(None, description="folder of relative paths; the data folder of kind tfds")
     dataset: Text | None = Field(None, description="name of the TensorFlow dataset of kind tfds")
     source_language: Text = Field("en", description="code of the language translated from")
@@ -88,16 +106,8 @@ class DataSettings(_Settings):
         return self
 
     def _check_split(self, key: str, value: Any) -> None:
-        one = isinstance(value, str) and value != ""
-        two = isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) and v for v in value)
-        right, allowed = {
-            "files": (two, "two paths, [source, target]"),
-            "tsv": (one, "one path"),
-            "tfds": (one, "the name of one split"),
-            "trees": (one, "the path of one treebank"),
-            "demo": (value in DEMO_SPLITS, f"one of {', '.join(DEMO_SPLITS)}"),
-        }[self.kind]
-        if not right and not (key == "test" and value is None):
+        is_right, allowed = SPLITS[self.kind]
+        if not is_right(value) and not (key == "test" and value is None):
             state = "is missing" if value is None else f"is {shown(value)}"
             refuse(key, f"{state}; for kind {self.kind} it must be {allowed}")
 
