@@ -24,7 +24,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "export.ctranslate2": ["export_ctranslate2"],
         "export.saved_model": ["export_saved_model"],
         "export.translator": ["Translator"],
-        "inspection.plots": ["plot_attention"],
+        "inspection.pictures": ["plot_attention"],
         "layers.attention": ["MultiHeadAttention", "scaled_dot_product_attention"],
         "layers.decoder": ["Decoder", "DecoderLayer"],
         "layers.embedding": ["TokenEmbedding"],

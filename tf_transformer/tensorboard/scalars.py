@@ -1,4 +1,4 @@
-"""Figures and weights of a training for TensorBoard, under the number of updates made."""
+"""Scalars of a training for TensorBoard: its figures, and histograms of its weights, under the number of updates made."""
 
 from __future__ import annotations
 
