@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from tf_transformer.decoding.options import RANGES, DecodingOptions
 from tf_transformer.layers.arguments import POSITIONS, SHARING
 from tf_transformer.models.presets import PRESETS, nearest_preset
+from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
 
 DEMO_SPLITS = ("train", "validation", "test")
 
@@ -120,7 +121,7 @@ class TokenizerSettings(_Settings):
         'bpe'
     """
 
-    kind: Literal["bpe", "unigram", "wordpiece"] = Field("bpe", description="how the vocabulary is found")
+    kind: Literal[tuple(TOKENIZER_KINDS)] = Field("bpe", description="how the vocabulary is found")
     vocab_size: Count = Field(description="how many tokens there are, the four special ones included")
     joint: bool = Field(True, description="one vocabulary for both languages")
 
@@ -372,8 +373,8 @@ class Recipe(_Settings):
             ("model.share_embeddings", self.model.share_embeddings != "all", "target or none"),
             (
                 "model.next_word",
-                self.tokenizer.kind != "wordpiece" or not self.model.next_word,
-                "false with tokenizer.kind: wordpiece, which parts words at punctuation; or take bpe",
+                not (self.model.next_word and TOKENIZER_KINDS[self.tokenizer.kind].parts_words),
+                f"false with tokenizer.kind: {self.tokenizer.kind}, which parts words at punctuation; or take bpe",
             ),
             ("evaluation.lowercase", not self.evaluation.lowercase, "false"),
             ("evaluation.tokenize", self.evaluation.tokenize == "13a", "left out: it is BLEU's"),
