@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from tf_transformer.decoding.options import RANGES, DecodingOptions
 from tf_transformer.layers.arguments import POSITIONS, SHARING
+from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.presets import PRESETS, nearest_preset
 from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
 
@@ -126,21 +127,6 @@ class TokenizerSettings(_Settings):
     joint: bool = Field(True, description="one vocabulary for both languages")
 
 
-# What a recurrent model has not, so that these say nothing of it, whatever recipe it extends.
-TRANSFORMER_ALONE = (
-    "num_heads",
-    "dff",
-    "attention_dropout_rate",
-    "activation_dropout_rate",
-    "key_dim",
-    "value_dim",
-    "norm_first",
-    "position",
-    "window",
-    "next_word",
-)
-
-
 class ModelSettings(_Settings):
     """The model itself.
 
@@ -149,7 +135,7 @@ class ModelSettings(_Settings):
         0.1
     """
 
-    kind: Literal["transformer", "recurrent"] = Field("transformer", description="which model it is")
+    kind: Literal[tuple(MODEL_KINDS)] = Field("transformer", description="which model it is")
     preset: str | None = Field(None, description="a configuration of the paper, for what is not given")
     num_layers: Count = Field(description="layers in the encoder, and as many in the decoder")
     d_model: Count = Field(description="width of the model")
@@ -169,14 +155,14 @@ class ModelSettings(_Settings):
 
     @model_validator(mode="after")
     def _check_widths(self) -> ModelSettings:
-        if self.kind == "recurrent":
-            if self.d_model % 2:
-                refuse("d_model", f"is {self.d_model}; for kind recurrent it must be even")
-            return self
-        if (self.key_dim is None or self.value_dim is None) and self.d_model % self.num_heads:
+        kind = MODEL_KINDS[self.kind]
+        if kind.even_width and self.d_model % 2:
+            refuse("d_model", f"is {self.d_model}; for kind {self.kind} it must be even")
+        widths_given = self.key_dim is not None and self.value_dim is not None
+        if "num_heads" not in kind.without and not widths_given and self.d_model % self.num_heads:
             rule = f"divide d_model, {self.d_model}, unless key_dim and value_dim are given"
             refuse("num_heads", f"is {self.num_heads}; it must {rule}")
-        if self.position == "sinusoidal" and self.d_model % 2:
+        if "position" not in kind.without and self.position == "sinusoidal" and self.d_model % 2:
             refuse("d_model", f"is {self.d_model}; for sinusoidal positions it must be even")
         return self
 
@@ -196,7 +182,7 @@ class ModelSettings(_Settings):
             1000
         """
         sizes = {"input_vocab_size": input_vocab_size, "target_vocab_size": target_vocab_size}
-        without = {"kind", "preset", "next_word", *(TRANSFORMER_ALONE if self.kind == "recurrent" else ())}
+        without = {"kind", "preset", "next_word", *MODEL_KINDS[self.kind].without}
         return {**self.model_dump(exclude=without), **sizes}
 
 
