@@ -1,4 +1,4 @@
-"""A recipe's settings: a model for each of its sections, which checks them.
+"""A recipe's settings: a model for each of its sections, which checks them; `rules.py` compares the sections.
 
 A field's description says what its key means.
 """
@@ -6,16 +6,16 @@ A field's description says what its key means.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, Field, SkipValidation, model_validator
-from pydantic_core import PydanticCustomError
 
 from tf_transformer.decoding.options import RANGES, DecodingOptions
 from tf_transformer.layers.arguments import POSITIONS, SHARING
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.presets import PRESETS, nearest_preset
+from tf_transformer.recipe.refusals import refuse, shown
+from tf_transformer.recipe.rules import check_sections, check_task
 from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
 
 DEMO_SPLITS = ("train", "validation", "test")
@@ -342,53 +342,9 @@ class Recipe(_Settings):
         return raw
 
     @model_validator(mode="after")
-    def _check_task(self) -> Recipe:
-        if self.task == "translation":
-            if self.data.kind == "trees":
-                refuse("data.kind", "is trees, which needs task: parsing")
-            if self.data.tags:
-                refuse("data.tags", "is true; it must be false, since only the words of trees have tags")
-            if self.model.next_word:
-                refuse("model.next_word", "is true; it must be false, since only of trees it is known which comes next")
-            if not self.evaluation.grammar:
-                refuse("evaluation.grammar", "is false; it must be true, since task translation has no grammar")
-            return self
-        for key, value, rule in (
-            ("data.kind", self.data.kind in ("trees", "demo"), "trees, or demo"),
-            ("tokenizer.joint", not self.tokenizer.joint, "false: trees have a vocabulary of their own"),
-            ("model.share_embeddings", self.model.share_embeddings != "all", "target or none"),
-            (
-                "model.next_word",
-                not (self.model.next_word and TOKENIZER_KINDS[self.tokenizer.kind].parts_words),
-                f"false with tokenizer.kind: {self.tokenizer.kind}, which parts words at punctuation; or take bpe",
-            ),
-            ("evaluation.lowercase", not self.evaluation.lowercase, "false"),
-            ("evaluation.tokenize", self.evaluation.tokenize == "13a", "left out: it is BLEU's"),
-        ):
-            if not value:
-                section, _, leaf = key.rpartition(".")
-                found = getattr(getattr(self, section), leaf)
-                refuse(key, f"is {shown(found)}; for task parsing it must be {rule}")
-        return self
-
-    @model_validator(mode="after")
     def _check_across_sections(self) -> Recipe:
-        if self.model.share_embeddings == "all" and not self.tokenizer.joint:
-            refuse("model.share_embeddings", "is all, which needs tokenizer.joint: true; or take target or none")
-        for key, value, other, limit in (
-            ("data.max_length", self.data.max_length, "data.batch_tokens", self.data.batch_tokens),
-            ("data.max_length", self.data.max_length, "model.max_length", self.model.max_length),
-        ):
-            if value > limit:
-                refuse(key, f"is {value}; it must be at most {other}, {limit}")
-        parts, rows = self.training.parts(), self.data.batch_tokens // self.data.max_length
-        if parts > rows:
-            room = f"data.batch_tokens, {self.data.batch_tokens}, has room for {rows} of data.max_length"
-            key, *other = (
-                f"training.{k}" for k in ("gradient_accumulation", "parallel_parts") if getattr(self.training, k) > 1
-            )
-            product = "".join(f"times {factor} " for factor in other)
-            refuse(key, f"{product}is {parts}; it must be at most {rows}: each part needs a row, and {room}")
+        check_task(self)
+        check_sections(self)
         return self
 
 
@@ -403,16 +359,3 @@ def preset_values(name: Any) -> dict[str, dict[str, Any]]:
     """What a preset says, by section; nothing if there is none of that name."""
     preset = PRESETS.get(name) if isinstance(name, str) else None
     return {"model": preset.model, "training": {"label_smoothing": preset.label_smoothing}} if preset else {}
-
-
-def refuse(key: str, problem: str) -> NoReturn:
-    """Reports a mistake in `key`, a dotted name seen from the model that checks it."""
-    raise PydanticCustomError("refused", "{problem}", {"key": key, "problem": problem})
-
-
-def shown(value: Any) -> str:
-    """Shows a value the way YAML writes it, cut where it is long."""
-    value = list(value) if isinstance(value, tuple) else value
-    text = yaml.dump(value, default_flow_style=True, allow_unicode=True, width=float("inf"))
-    text = text.removesuffix("...\n").strip()
-    return text if len(text) <= 80 else text[:77] + "..."
