@@ -14,7 +14,7 @@ from rich.table import Table
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run, train
-from tf_transformer.inspection.plots import plot_inspection
+from tf_transformer.inspection.pictures import plot_inspection
 from tf_transformer.inspection.sentence import inspect, load_attend
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory

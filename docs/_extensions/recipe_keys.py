@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tf_transformer.recipe.settings import SECTIONS, TOP_KEYS, Recipe, shown
+from tf_transformer.recipe.refusals import shown
+from tf_transformer.recipe.settings import SECTIONS, TOP_KEYS, Recipe
 
 TYPES = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`"}
 # How JSON Schema names a limit, and how it is told here.

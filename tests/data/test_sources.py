@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
+from tf_transformer.experiment.corpus import OPENERS
+from tf_transformer.recipe.settings import SPLITS
 
 
 def write(path: Path, content: bytes | str) -> Path:
@@ -32,6 +34,10 @@ def told(make) -> str:
     message = str(caught.value)
     assert "\n" not in message
     return message
+
+
+def test_every_kind_of_data_that_a_recipe_may_name_can_be_opened():
+    assert set(OPENERS) == set(SPLITS)
 
 
 # -- text files ----

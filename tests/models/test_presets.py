@@ -114,7 +114,7 @@ def check_built(path, vocab_size, parameters):
 
     settings = load_recipe(path).model
     with no_weights():
-        model = MODEL_KINDS[settings.kind](**settings.arguments(vocab_size, vocab_size))
+        model = MODEL_KINDS[settings.kind].make(**settings.arguments(vocab_size, vocab_size))
         model.build(((None, None), (None, None)))
     assert model.count_params() == parameters
     return {weight.path.partition("/")[2]: tuple(weight.shape) for weight in model.weights}

@@ -73,7 +73,7 @@ def test_two_steps_move_every_weight(batches, path):
     assert 8 % recipe.training.gradient_accumulation == 0
     keras.utils.set_random_seed(recipe.seed)
     size = recipe.tokenizer.vocab_size
-    model = MODEL_KINDS[recipe.model.kind](**recipe.model.arguments(size, size))
+    model = MODEL_KINDS[recipe.model.kind].make(**recipe.model.arguments(size, size))
     model.build(((None, None), (None, None)))
     experiment.compile_model(model, recipe)
     before = [variable.numpy() for variable in model.trainable_variables]

@@ -1,6 +1,8 @@
 """Recipes: what they leave out, what replaces their settings, and that saving keeps all of it."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -10,8 +12,9 @@ from hypothesis import strategies as st
 from tests.recipe.recipes import DEFAULTS, DEMO, MULTI30K, RECIPES, SMALLEST, dotted, recipe_id, refusal
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
+from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.presets import PRESETS
-from tf_transformer.recipe import Recipe, load_recipe, save_recipe
+from tf_transformer.recipe import ModelSettings, Recipe, load_recipe, save_recipe
 
 # --- defaults, presets, overrides -----------------------------------------------------------------
 
@@ -23,6 +26,19 @@ def test_defaults(write):
 def test_a_recipe_cannot_be_changed():
     with pytest.raises(ValueError, match="frozen"):
         load_recipe(DEMO).training.steps = 1
+
+
+def test_reading_a_recipe_imports_neither_tensorflow_nor_keras():
+    code = "import sys, tf_transformer.recipe; sys.exit(any(name in sys.modules for name in ('tensorflow', 'keras')))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("kind", MODEL_KINDS)
+def test_what_a_model_has_no_use_for_are_keys_of_a_recipe(kind):
+    without = set(MODEL_KINDS[kind].without)
+    assert without <= set(ModelSettings.model_fields) - {"kind", "preset"}
+    given_to_it = load_recipe(DEMO, [f"model.kind={kind}"]).model.arguments(1000, 1000)
+    assert not without & set(given_to_it)
 
 
 def test_model_arguments_are_those_that_count_parameters_takes():

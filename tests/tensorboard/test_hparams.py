@@ -12,8 +12,8 @@ from tensorboard.plugins.hparams import api_pb2, backend_context, get_experiment
 from tests.tiny_run import RECIPE
 from tf_transformer.recipe import load_recipe
 from tf_transformer.tensorboard.event_file import EventFile
-from tf_transformer.tensorboard.figures import Figures
 from tf_transformer.tensorboard.hparams import SettingsTable
+from tf_transformer.tensorboard.scalars import Figures
 
 OPENS_ON = ["batch_tokens", "d_model", "dropout_rate", "layers", "learning_rate"]
 

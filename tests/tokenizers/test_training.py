@@ -7,6 +7,7 @@ import pytest
 from tests.tokenizers.conftest import JOINT_SIZES, SEPARATE_SIZES
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers import Tokenizer, training
+from tf_transformer.tokenizers import vocabulary as learning
 from tf_transformer.tokenizers.training import train_tokenizers
 
 
@@ -88,7 +89,7 @@ def test_a_side_without_text_is_named(kind):
 
 
 def test_lines_that_are_too_long_are_passed_over(pairs, monkeypatch):
-    monkeypatch.setattr(training, "MAX_LINE_BYTES", 20)
+    monkeypatch.setattr(learning, "MAX_LINE_BYTES", 20)
     assert "longer than 20 bytes" in error_of([pair for pair in pairs if len(pair[0]) > 20], "bpe", 300, False)
 
 

@@ -72,6 +72,6 @@ def inspect(
     if html:
         notes.print(f"page: {write_page(html, inspections, str(model))}")
     if png:
-        from tf_transformer.inspection.plots import plot_inspection
+        from tf_transformer.inspection.pictures import plot_inspection
 
         notes.print(f"picture: {plot_inspection(inspections[0], png)}")

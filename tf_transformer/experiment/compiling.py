@@ -29,7 +29,7 @@ def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int, **
         1053696
     """
     arguments = {**recipe.model.arguments(input_vocab_size, target_vocab_size), **more}
-    model = MODEL_KINDS[recipe.model.kind](**arguments, dtype=recipe.training.precision)
+    model = MODEL_KINDS[recipe.model.kind].make(**arguments, dtype=recipe.training.precision)
     model.build(((None, None), (None, None)))
     compile_model(model, recipe)
     # What makes variables would be traced twice; and there must be some for a state to be put into.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,18 +43,43 @@ def open_source(recipe: Recipe, split: str) -> Pairs:
     Raises:
         UserError: they can't be read.
     """
+    return OPENERS[recipe.data.kind](recipe, getattr(recipe.data, split))
+
+
+def _demo(recipe: Recipe, where: str) -> Pairs:
+    return TreePairs(DemoTrees(where), recipe.data.tags) if recipe.task == "parsing" else DemoSource(where)
+
+
+def _files(recipe: Recipe, where: tuple[str, str]) -> Pairs:
+    source, target = (_root(recipe) / path for path in where)
+    return TextFiles(source, target, recipe.data.invalid_utf8, recipe.data.damaged)
+
+
+def _tsv(recipe: Recipe, where: str) -> Pairs:
+    return TsvFile(_root(recipe) / where, recipe.data.invalid_utf8, recipe.data.damaged)
+
+
+def _tfds(recipe: Recipe, where: str) -> Pairs:
     data = recipe.data
-    where = getattr(data, split)
-    root = Path(data.root or ".")
-    if data.kind == "demo":
-        return TreePairs(DemoTrees(where), data.tags) if recipe.task == "parsing" else DemoSource(where)
-    if data.kind == "trees":
-        return TreePairs(TreeFiles(root / where), data.tags)
-    if data.kind == "files":
-        return TextFiles(root / where[0], root / where[1], data.invalid_utf8, data.damaged)
-    if data.kind == "tsv":
-        return TsvFile(root / where, data.invalid_utf8, data.damaged)
     return TfdsSource(data.dataset, where, data.source_language, data.target_language, data.root, data.damaged)
+
+
+def _trees(recipe: Recipe, where: str) -> Pairs:
+    return TreePairs(TreeFiles(_root(recipe) / where), recipe.data.tags)
+
+
+def _root(recipe: Recipe) -> Path:
+    return Path(recipe.data.root or ".")
+
+
+# What opens a split, by `data.kind`: a function of the recipe and of what it says of the split.
+OPENERS: dict[str, Callable[[Recipe, Any], Pairs]] = {
+    "demo": _demo,
+    "files": _files,
+    "tsv": _tsv,
+    "tfds": _tfds,
+    "trees": _trees,
+}
 
 
 def fingerprint(pairs: Pairs) -> str:

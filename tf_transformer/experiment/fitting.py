@@ -14,7 +14,7 @@ from tf_transformer.distributed.cluster import is_chief
 from tf_transformer.distributed.multi_worker import check_agreement, chief_first, is_multi_worker, worker_share
 from tf_transformer.experiment.corpus import Pairs
 from tf_transformer.export.translator import make_translator
-from tf_transformer.models.transformer import Transformer
+from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.checkpoints import Checkpoints
 from tf_transformer.runs.directory import RunDirectory
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    model: Transformer,
+    model: SequenceModel,
     recipe: Recipe,
     run: RunDirectory,
     tokenizers: TokenizerPair,

@@ -30,9 +30,9 @@ from tf_transformer.experiment.corpus import (
 from tf_transformer.experiment.fitting import fit
 from tf_transformer.experiment.scoring import evaluate
 from tf_transformer.model_card import renewed, versions
+from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.parsing.next_word import next_word_tokens
 from tf_transformer.recipe import Recipe, save_recipe
-from tf_transformer.recipe.settings import TRANSFORMER_ALONE
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import (
     Beginning,
@@ -128,7 +128,8 @@ def _train(
             tell_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
         batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple)
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    tells = recipe.model.next_word and recipe.model.kind == "transformer"
+    without = MODEL_KINDS[recipe.model.kind].without
+    tells = recipe.model.next_word and "next_word" not in without
     told = {"next_word": next_word_tokens(tokenizers)} if tells else {}
     with strategy.scope():
         model = make_model(recipe, *sizes, **told)
@@ -146,9 +147,8 @@ def _train(
         run.write_training({**known, "versions": versions()})
     kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
     console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
-    if kind == "recurrent":
-        unused = ", ".join(TRANSFORMER_ALONE)
-        console.print(f"model: {unused} are a Transformer's, and say nothing of this one", highlight=False)
+    if without:
+        console.print(f"model: {', '.join(without)} are a Transformer's, and say nothing of this one", highlight=False)
     with original_errors(train_pairs, validation_pairs):
         seconds_before = fit(
             model,

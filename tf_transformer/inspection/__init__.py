@@ -4,5 +4,5 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submod_attrs={"plots": ["plot_attention"], "sentence": ["Inspection", "inspect", "load_attend"]},
+    submod_attrs={"pictures": ["plot_attention"], "sentence": ["Inspection", "inspect", "load_attend"]},
 )

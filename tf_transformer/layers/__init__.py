@@ -7,11 +7,12 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "attention": ["MultiHeadAttention", "scaled_dot_product_attention"],
         "decoder": ["Decoder", "DecoderLayer"],
-        "embedding": ["PositionEncoding", "TokenEmbedding", "positional_encoding"],
+        "embedding": ["TokenEmbedding"],
         "encoder": ["Encoder", "EncoderLayer"],
         "feed_forward": ["FeedForward"],
         "masks": ["look_ahead_mask", "padding_mask"],
         "next_word": ["NextWord"],
+        "positions": ["PositionEncoding", "positional_encoding"],
         "residual": ["Residual"],
     },
 )

@@ -1,10 +1,12 @@
-"""What the layers and the model ask of their arguments."""
+"""What the layers and the model ask of their arguments, and the names that some of these may have."""
 
 from __future__ import annotations
 
 from numbers import Integral, Real
 from typing import Any
 
+# A recipe's settings read these names too, so no Keras is imported here.
+POSITIONS = ("sinusoidal", "learned")
 SHARING = ("all", "target", "none")
 
 

@@ -10,9 +10,10 @@ from tf_transformer.layers.arguments import check_heads, check_rates, check_size
 from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedded import EmbeddedStack
-from tf_transformer.layers.embedding import PositionEncoding, TokenEmbedding
+from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.feed_forward import FeedForward
 from tf_transformer.layers.normalization import LayerNormalization
+from tf_transformer.layers.positions import PositionEncoding
 from tf_transformer.layers.residual import Residual
 
 

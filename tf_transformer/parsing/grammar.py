@@ -12,7 +12,7 @@ MAX_DEPTH = 64
 
 
 class TreeGrammar:
-    """Lets a search write one tree over exactly the sentence's words, as `linearize` writes it, and nothing else.
+    """Lets a search write one tree over exactly the sentence's words, as `linearise` writes it, and nothing else.
 
     A constituent opens while there are words left for it, closes by its own label once it holds a word, and is the
     root alone, which closes after the last word. No constituent opens for which there would be no room to close.

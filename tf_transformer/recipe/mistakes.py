@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from tf_transformer.errors import UserError
-from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe, shown
+from tf_transformer.recipe.refusals import shown
+from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe
 
 
 def explain(error: ValidationError, where: str, sources: dict[str, str]) -> UserError:

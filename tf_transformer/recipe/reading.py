@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from tf_transformer.files.whole import written_whole
 from tf_transformer.recipe.mistakes import explain, recipe_error, unknown_key
-from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe, preset_values, shown
+from tf_transformer.recipe.refusals import shown
+from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe, preset_values
 
 # A recipe before it is checked, and where each of its settings was given, by dotted key.
 Given = tuple[dict[str, Any], dict[str, str]]

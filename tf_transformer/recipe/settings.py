@@ -1,4 +1,4 @@
-"""A recipe's settings: a model for each of its sections, which checks them.
+"""A recipe's settings: a model for each of its sections, which checks them; `rules.py` compares the sections.
 
 A field's description says what its key means.
 """
@@ -6,14 +6,17 @@ A field's description says what its key means.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, Field, SkipValidation, model_validator
-from pydantic_core import PydanticCustomError
 
 from tf_transformer.decoding.options import RANGES, DecodingOptions
+from tf_transformer.layers.arguments import POSITIONS, SHARING
+from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.presets import PRESETS, nearest_preset
+from tf_transformer.recipe.refusals import refuse, shown
+from tf_transformer.recipe.rules import check_sections, check_task
+from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
 
 DEMO_SPLITS = ("train", "validation", "test")
 
@@ -34,6 +37,24 @@ class _Settings(BaseModel):
     model_config = {"extra": "forbid", "strict": True, "frozen": True, "allow_inf_nan": False}
 
 
+def _is_one(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_two(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_one, value))
+
+
+# The kinds of data: how to tell whether a split is right, and what it must be. `experiment/corpus.py` opens them.
+SPLITS = {
+    "demo": (lambda value: value in DEMO_SPLITS, f"one of {', '.join(DEMO_SPLITS)}"),
+    "files": (_is_two, "two paths, [source, target]"),
+    "tsv": (_is_one, "one path"),
+    "tfds": (_is_one, "the name of one split"),
+    "trees": (_is_one, "the path of one treebank"),
+}
+
+
 class DataSettings(_Settings):
     """Where the sentence pairs come from, and how they become batches.
 
@@ -42,7 +63,7 @@ class DataSettings(_Settings):
         128
     """
 
-    kind: Literal["demo", "files", "tsv", "tfds", "trees"] = Field(description="what the pairs are read from")
+    kind: Literal[tuple(SPLITS)] = Field(description="what the pairs are read from")
     root: Text | None = Field(None, description="folder of relative paths; the data folder of kind tfds")
     dataset: Text | None = Field(None, description="name of the TensorFlow dataset of kind tfds")
     source_language: Text = Field("en", description="code of the language translated from")
@@ -87,16 +108,8 @@ class DataSettings(_Settings):
         return self
 
     def _check_split(self, key: str, value: Any) -> None:
-        one = isinstance(value, str) and value != ""
-        two = isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) and v for v in value)
-        right, allowed = {
-            "files": (two, "two paths, [source, target]"),
-            "tsv": (one, "one path"),
-            "tfds": (one, "the name of one split"),
-            "trees": (one, "the path of one treebank"),
-            "demo": (value in DEMO_SPLITS, f"one of {', '.join(DEMO_SPLITS)}"),
-        }[self.kind]
-        if not right and not (key == "test" and value is None):
+        is_right, allowed = SPLITS[self.kind]
+        if not is_right(value) and not (key == "test" and value is None):
             state = "is missing" if value is None else f"is {shown(value)}"
             refuse(key, f"{state}; for kind {self.kind} it must be {allowed}")
 
@@ -109,24 +122,9 @@ class TokenizerSettings(_Settings):
         'bpe'
     """
 
-    kind: Literal["bpe", "unigram", "wordpiece"] = Field("bpe", description="how the vocabulary is found")
+    kind: Literal[tuple(TOKENIZER_KINDS)] = Field("bpe", description="how the vocabulary is found")
     vocab_size: Count = Field(description="how many tokens there are, the four special ones included")
     joint: bool = Field(True, description="one vocabulary for both languages")
-
-
-# What a recurrent model has not, so that these say nothing of it, whatever recipe it extends.
-TRANSFORMER_ALONE = (
-    "num_heads",
-    "dff",
-    "attention_dropout_rate",
-    "activation_dropout_rate",
-    "key_dim",
-    "value_dim",
-    "norm_first",
-    "position",
-    "window",
-    "next_word",
-)
 
 
 class ModelSettings(_Settings):
@@ -137,7 +135,7 @@ class ModelSettings(_Settings):
         0.1
     """
 
-    kind: Literal["transformer", "recurrent"] = Field("transformer", description="which model it is")
+    kind: Literal[tuple(MODEL_KINDS)] = Field("transformer", description="which model it is")
     preset: str | None = Field(None, description="a configuration of the paper, for what is not given")
     num_layers: Count = Field(description="layers in the encoder, and as many in the decoder")
     d_model: Count = Field(description="width of the model")
@@ -149,22 +147,22 @@ class ModelSettings(_Settings):
     key_dim: Count | None = Field(None, description="width of a head's queries and keys")
     value_dim: Count | None = Field(None, description="width of a head's values")
     norm_first: bool = Field(False, description="normalise before each sub-layer instead of after")
-    position: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="how positions are told")
+    position: Literal[POSITIONS] = Field("sinusoidal", description="how positions are told")
     window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
     next_word: bool = Field(False, description="a parser's decoder is told which word comes next")
     max_length: Count = Field(512, description="how many positions there are")
-    share_embeddings: Literal["all", "target", "none"] = Field("all", description="which matrices are one")
+    share_embeddings: Literal[SHARING] = Field("all", description="which matrices are one")
 
     @model_validator(mode="after")
     def _check_widths(self) -> ModelSettings:
-        if self.kind == "recurrent":
-            if self.d_model % 2:
-                refuse("d_model", f"is {self.d_model}; for kind recurrent it must be even")
-            return self
-        if (self.key_dim is None or self.value_dim is None) and self.d_model % self.num_heads:
+        kind = MODEL_KINDS[self.kind]
+        if kind.even_width and self.d_model % 2:
+            refuse("d_model", f"is {self.d_model}; for kind {self.kind} it must be even")
+        widths_given = self.key_dim is not None and self.value_dim is not None
+        if "num_heads" not in kind.without and not widths_given and self.d_model % self.num_heads:
             rule = f"divide d_model, {self.d_model}, unless key_dim and value_dim are given"
             refuse("num_heads", f"is {self.num_heads}; it must {rule}")
-        if self.position == "sinusoidal" and self.d_model % 2:
+        if "position" not in kind.without and self.position == "sinusoidal" and self.d_model % 2:
             refuse("d_model", f"is {self.d_model}; for sinusoidal positions it must be even")
         return self
 
@@ -184,7 +182,7 @@ class ModelSettings(_Settings):
             1000
         """
         sizes = {"input_vocab_size": input_vocab_size, "target_vocab_size": target_vocab_size}
-        without = {"kind", "preset", "next_word", *(TRANSFORMER_ALONE if self.kind == "recurrent" else ())}
+        without = {"kind", "preset", "next_word", *MODEL_KINDS[self.kind].without}
         return {**self.model_dump(exclude=without), **sizes}
 
 
@@ -344,53 +342,9 @@ class Recipe(_Settings):
         return raw
 
     @model_validator(mode="after")
-    def _check_task(self) -> Recipe:
-        if self.task == "translation":
-            if self.data.kind == "trees":
-                refuse("data.kind", "is trees, which needs task: parsing")
-            if self.data.tags:
-                refuse("data.tags", "is true; it must be false, since only the words of trees have tags")
-            if self.model.next_word:
-                refuse("model.next_word", "is true; it must be false, since only of trees it is known which comes next")
-            if not self.evaluation.grammar:
-                refuse("evaluation.grammar", "is false; it must be true, since task translation has no grammar")
-            return self
-        for key, value, rule in (
-            ("data.kind", self.data.kind in ("trees", "demo"), "trees, or demo"),
-            ("tokenizer.joint", not self.tokenizer.joint, "false: trees have a vocabulary of their own"),
-            ("model.share_embeddings", self.model.share_embeddings != "all", "target or none"),
-            (
-                "model.next_word",
-                self.tokenizer.kind != "wordpiece" or not self.model.next_word,
-                "false with tokenizer.kind: wordpiece, which parts words at punctuation; or take bpe",
-            ),
-            ("evaluation.lowercase", not self.evaluation.lowercase, "false"),
-            ("evaluation.tokenize", self.evaluation.tokenize == "13a", "left out: it is BLEU's"),
-        ):
-            if not value:
-                section, _, leaf = key.rpartition(".")
-                found = getattr(getattr(self, section), leaf)
-                refuse(key, f"is {shown(found)}; for task parsing it must be {rule}")
-        return self
-
-    @model_validator(mode="after")
     def _check_across_sections(self) -> Recipe:
-        if self.model.share_embeddings == "all" and not self.tokenizer.joint:
-            refuse("model.share_embeddings", "is all, which needs tokenizer.joint: true; or take target or none")
-        for key, value, other, limit in (
-            ("data.max_length", self.data.max_length, "data.batch_tokens", self.data.batch_tokens),
-            ("data.max_length", self.data.max_length, "model.max_length", self.model.max_length),
-        ):
-            if value > limit:
-                refuse(key, f"is {value}; it must be at most {other}, {limit}")
-        parts, rows = self.training.parts(), self.data.batch_tokens // self.data.max_length
-        if parts > rows:
-            room = f"data.batch_tokens, {self.data.batch_tokens}, has room for {rows} of data.max_length"
-            key, *other = (
-                f"training.{k}" for k in ("gradient_accumulation", "parallel_parts") if getattr(self.training, k) > 1
-            )
-            product = "".join(f"times {factor} " for factor in other)
-            refuse(key, f"{product}is {parts}; it must be at most {rows}: each part needs a row, and {room}")
+        check_task(self)
+        check_sections(self)
         return self
 
 
@@ -405,16 +359,3 @@ def preset_values(name: Any) -> dict[str, dict[str, Any]]:
     """What a preset says, by section; nothing if there is none of that name."""
     preset = PRESETS.get(name) if isinstance(name, str) else None
     return {"model": preset.model, "training": {"label_smoothing": preset.label_smoothing}} if preset else {}
-
-
-def refuse(key: str, problem: str) -> NoReturn:
-    """Reports a mistake in `key`, a dotted name seen from the model that checks it."""
-    raise PydanticCustomError("refused", "{problem}", {"key": key, "problem": problem})
-
-
-def shown(value: Any) -> str:
-    """Shows a value the way YAML writes it, cut where it is long."""
-    value = list(value) if isinstance(value, tuple) else value
-    text = yaml.dump(value, default_flow_style=True, allow_unicode=True, width=float("inf"))
-    text = text.removesuffix("...\n").strip()
-    return text if len(text) <= 80 else text[:77] + "..."

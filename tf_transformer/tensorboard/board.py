@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tf_transformer.errors import UserError
-from tf_transformer.inspection.plots import draw_inspection
+from tf_transformer.inspection.pictures import draw_inspection
 from tf_transformer.inspection.sentence import Attend, Inspection, inspect
 from tf_transformer.tensorboard.event_file import EventFile
 from tf_transformer.tensorboard.summary import attention_summary

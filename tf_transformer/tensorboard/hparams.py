@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.recipe.settings import TRANSFORMER_ALONE
+from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.tensorboard.summary_callback import SummaryCallback
 
 if TYPE_CHECKING:
@@ -56,10 +56,9 @@ class SettingsTable(SummaryCallback):
 
 def settings(recipe: Recipe) -> dict[str, bool | float | str]:
     """The settings that decide how a model learns, by the names that they have in the tab; null has no value there."""
-    flat = {key: value for key, value in recipe.flat().items() if value is not None}
-    if recipe.model.kind == "recurrent":
-        flat = {key: value for key, value in flat.items() if key.removeprefix("model.") not in TRANSFORMER_ALONE}
-    first = {name: flat.pop(key) for key, name in FIRST.items()}
+    unused = {f"model.{key}" for key in MODEL_KINDS[recipe.model.kind].without}
+    flat = {key: value for key, value in recipe.flat().items() if value is not None and key not in unused}
+    first = {name: flat.pop(key) for key, name in FIRST.items() if key in flat}
     others = {key: _simple(value) for key, value in flat.items() if key.startswith(SECTIONS) and key not in KEEPING}
     return {**first, PEAK: _peak(recipe), **others}
 

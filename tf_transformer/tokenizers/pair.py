@@ -11,17 +11,7 @@ import tensorflow as tf
 from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import check_checksums, write_checksums
 from tf_transformer.tokenizers.base import Tokenizer
-from tf_transformer.tokenizers.brackets import BracketTokenizer
-from tf_transformer.tokenizers.sentencepiece import SentencePieceTokenizer
-from tf_transformer.tokenizers.wordpiece import WordPieceTokenizer
-
-KINDS: dict[str, type[Tokenizer]] = {
-    "bpe": SentencePieceTokenizer,
-    "unigram": SentencePieceTokenizer,
-    "wordpiece": WordPieceTokenizer,
-}
-# What a target may be besides.
-TARGET_KINDS = {**KINDS, "brackets": BracketTokenizer}
+from tf_transformer.tokenizers.kinds import TARGET_CLASSES, TOKENIZER_KINDS
 
 DESCRIPTION = "tokenizer.json"
 
@@ -99,10 +89,10 @@ class TokenizerPair(tf.Module):
             description = json.loads(text)
             kind, joint = description["kind"], description["joint"]
             target_kind = description.get("target_kind", kind)
-            source_class, target_class = KINDS[kind], TARGET_KINDS[target_kind]
+            get_source_class, get_target_class = TOKENIZER_KINDS[kind].get_class, TARGET_CLASSES[target_kind]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
-                f'{directory / DESCRIPTION}: expected {{"kind": one of {", ".join(KINDS)}, '
+                f'{directory / DESCRIPTION}: expected {{"kind": one of {", ".join(TOKENIZER_KINDS)}, '
                 f'"joint": true or false}}; {REMEDY}'
             ) from error
 
@@ -115,9 +105,10 @@ class TokenizerPair(tf.Module):
                 raise UserError(f"{path}: {error}") from error
 
         if joint:
-            tokenizer = load_one("joint", source_class)
+            tokenizer = load_one("joint", get_source_class())
             return cls(tokenizer, tokenizer, kind)
-        return cls(load_one("source", source_class), load_one("target", target_class), kind, target_kind)
+        source, target = load_one("source", get_source_class()), load_one("target", get_target_class())
+        return cls(source, target, kind, target_kind)
 
 
 def _read(path: Path) -> bytes:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from matplotlib import font_manager
 from matplotlib.image import imread
 
-from tf_transformer.inspection.plots import draw_attention, draw_inspection, plot_attention
+from tf_transformer.inspection.pictures import draw_attention, draw_inspection, plot_attention
 from tf_transformer.inspection.sentence import Inspection
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -280,8 +280,8 @@ def test_values_that_are_no_weights_are_refused(value):
 
 def test_neither_pyplot_nor_a_display_is_needed():
     code = (
-        "import sys, tf_transformer.inspection.plots as plots; "
-        "plots.draw_attention([[[1.0]]], ['a'], ['b']).canvas.draw(); "
+        "import sys, tf_transformer.inspection.pictures as pictures; "
+        "pictures.draw_attention([[[1.0]]], ['a'], ['b']).canvas.draw(); "
         "sys.exit(any(name in sys.modules for name in ('matplotlib.pyplot', 'tensorflow', 'tkinter')))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

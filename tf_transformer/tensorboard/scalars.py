@@ -1,4 +1,4 @@
-"""Figures and weights of a training for TensorBoard, under the number of updates made."""
+"""Scalars for TensorBoard: a training's figures under the number of updates made, with histograms of its weights."""
 
 from __future__ import annotations
 

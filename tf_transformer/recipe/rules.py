@@ -1,0 +1,61 @@
+"""The rules that compare a recipe's sections: what goes with its task, and what fits into what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tf_transformer.recipe.refusals import refuse, shown
+from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
+
+if TYPE_CHECKING:
+    from tf_transformer.recipe.settings import Recipe
+
+
+def check_task(recipe: Recipe) -> None:
+    """Refuses what does not go with the recipe's task."""
+    if recipe.task == "translation":
+        if recipe.data.kind == "trees":
+            refuse("data.kind", "is trees, which needs task: parsing")
+        if recipe.data.tags:
+            refuse("data.tags", "is true; it must be false, since only the words of trees have tags")
+        if recipe.model.next_word:
+            refuse("model.next_word", "is true; it must be false, since only of trees it is known which comes next")
+        if not recipe.evaluation.grammar:
+            refuse("evaluation.grammar", "is false; it must be true, since task translation has no grammar")
+        return
+    for key, value, rule in (
+        ("data.kind", recipe.data.kind in ("trees", "demo"), "trees, or demo"),
+        ("tokenizer.joint", not recipe.tokenizer.joint, "false: trees have a vocabulary of their own"),
+        ("model.share_embeddings", recipe.model.share_embeddings != "all", "target or none"),
+        (
+            "model.next_word",
+            not (recipe.model.next_word and TOKENIZER_KINDS[recipe.tokenizer.kind].parts_words),
+            f"false with tokenizer.kind: {recipe.tokenizer.kind}, which parts words at punctuation; or take bpe",
+        ),
+        ("evaluation.lowercase", not recipe.evaluation.lowercase, "false"),
+        ("evaluation.tokenize", recipe.evaluation.tokenize == "13a", "left out: it is BLEU's"),
+    ):
+        if not value:
+            section, _, leaf = key.rpartition(".")
+            found = getattr(getattr(recipe, section), leaf)
+            refuse(key, f"is {shown(found)}; for task parsing it must be {rule}")
+
+
+def check_sections(recipe: Recipe) -> None:
+    """Refuses what one section says and another has no room for."""
+    if recipe.model.share_embeddings == "all" and not recipe.tokenizer.joint:
+        refuse("model.share_embeddings", "is all, which needs tokenizer.joint: true; or take target or none")
+    for key, value, other, limit in (
+        ("data.max_length", recipe.data.max_length, "data.batch_tokens", recipe.data.batch_tokens),
+        ("data.max_length", recipe.data.max_length, "model.max_length", recipe.model.max_length),
+    ):
+        if value > limit:
+            refuse(key, f"is {value}; it must be at most {other}, {limit}")
+    parts, rows = recipe.training.parts(), recipe.data.batch_tokens // recipe.data.max_length
+    if parts > rows:
+        room = f"data.batch_tokens, {recipe.data.batch_tokens}, has room for {rows} of data.max_length"
+        key, *other = (
+            f"training.{k}" for k in ("gradient_accumulation", "parallel_parts") if getattr(recipe.training, k) > 1
+        )
+        product = "".join(f"times {factor} " for factor in other)
+        refuse(key, f"{product}is {parts}; it must be at most {rows}: each part needs a row, and {room}")
