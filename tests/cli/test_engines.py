@@ -32,7 +32,7 @@ def test_export_for_ctranslate2(command, tiny_run_directory, ctranslate2_model, 
     assert sorted(contents(tmp_path / "int8")) == sorted(contents(ctranslate2_model))
     sizes = [(folder / "model.bin").stat().st_size for folder in (tmp_path / "int8", ctranslate2_model)]
     assert sizes[0] < sizes[1] / 2
-    assert_mistake(command(*words), f"{tmp_path / 'int8'}: a folder with something in it")
+    assert_mistake(command(*words), f"{tmp_path / 'int8'}: the folder is not empty")
 
 
 def test_an_unknown_quantization_writes_nothing(command, tiny_run_directory, tmp_path):

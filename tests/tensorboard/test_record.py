@@ -84,7 +84,7 @@ def test_what_is_no_attention_is_refused(attention, message):
 
 
 def test_an_alignment_of_another_length_is_refused():
-    with pytest.raises(ValueError, match="alignment has 2 places for 1 target tokens"):
+    with pytest.raises(ValueError, match="alignment has 2 entries for 1 target tokens"):
         encode(["a"], ["c"], {"cross": np.ones((1, 1, 1, 1))}, alignment=[0, 0])
 
 
