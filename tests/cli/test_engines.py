@@ -74,5 +74,5 @@ def test_what_ctranslate2_can_not_do(command, ctranslate2_model, tiny_run_direct
         outcome = command("translate", folder, "--engine", "ctranslate2", stdin=b"A man.\n")
         assert_mistake(outcome, f"{folder / 'model.bin'}: no such file", "`export --format ctranslate2`")
     words = ["translate", ctranslate2_model, "--engine", "ctranslate2"]
-    assert_mistake(command(*words, "--nbest", 2, stdin=b"A man.\n"), "--nbest: 2", "SavedModel")
+    assert_mistake(command(*words, "--nbest", 2, stdin=b"A man.\n"), "--nbest is 2", "SavedModel")
     assert_mistake(command(*words, "--replace-unknown", stdin=b"A man.\n"), "--replace-unknown", "SavedModel")
