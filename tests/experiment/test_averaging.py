@@ -52,7 +52,7 @@ def test_more_than_there_are_is_refused(run):
 def test_checkpoints_of_different_models_are_refused(run, other):
     checkpoint(run, 10, **other)
     checkpoint(run, 20)
-    with pytest.raises(UserError, match="step-00000010.keras: of another model than step-00000020.keras"):
+    with pytest.raises(UserError, match="step-00000010.keras: its model differs from that of step-00000020.keras"):
         average_checkpoints(run, last=2)
     assert not run.average.exists()
 
