@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 RUN ?= runs/multi30k_en_de
 SOURCE ?= data/multi30k/test_2016_flickr.en
 REFERENCE ?=
-# What `make bench-train` trains on: the built-in toy, or the corpus of a recipe.
+# What `make bench-train` trains on: the built-in demo corpus, or the corpus of a recipe.
 RECIPE ?= train/recipes/demo.yaml
 BENCH ?=
 
@@ -17,7 +17,7 @@ NOTEBOOK := docs/tutorials/transformer
 .PHONY: help demo docs notebook pictures release test test-slow bench-decode bench-layers bench-train lint format clean
 
 help:
-	@echo "make demo       train, score and export a toy in minutes"
+	@echo "make demo       train, score and export a small model in minutes"
 	@echo "make test       lint, and run every test but the slow ones"
 	@echo "make test-slow  run the slow tests: real corpora, long trainings"
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
@@ -25,9 +25,9 @@ help:
 	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
 	@echo "make docs       build the documentation as a site, in build/docs"
 	@echo "make notebook   make $(NOTEBOOK).ipynb of the .md beside it"
-	@echo "make pictures   draw the documents' pictures anew; one is of the demo's model, runs/demo"
+	@echo "make pictures   draw the documents' pictures again; one is of the demo's model, runs/demo"
 	@echo "make release    build the source distribution and the wheel, in dist, and check them"
-	@echo "make lint       check style;  make format  mend it"
+	@echo "make lint       check style;  make format  fix it"
 
 # The stamp is renewed when what is to be installed changes.
 $(VENV)/.installed: setup.cfg pyproject.toml

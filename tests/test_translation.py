@@ -189,10 +189,10 @@ def test_an_older_export_takes_no_options(tmp_path):
     without_signature = of_something_else(tmp_path / "1", "translate")
     load_translate(without_signature)
     message = fails(without_signature, {"beam_size": 2})
-    assert "without the signature translate_with_options; export it anew" in message
+    assert "without the signature translate_with_options; export it again" in message
     without_options = of_something_else(tmp_path / "2", "translate", "translate_with_options")
     message = fails(without_options, {"beam_size": 2})
-    assert "decoding_options.json: not the options of an export" in message
+    assert "decoding_options.json: can't be read as the options of an export" in message
     assert message.endswith("export the model again")
 
 
@@ -201,7 +201,7 @@ def test_an_exports_damaged_options(tmp_path, options):
     folder = of_something_else(tmp_path / "1", "translate_with_options")
     (folder / "assets.extra").mkdir(exist_ok=True)
     (folder / "assets.extra" / "decoding_options.json").write_text(options)
-    assert "decoding_options.json: not the options of an export" in fails(folder, {"beam_size": 2})
+    assert "decoding_options.json: can't be read as the options of an export" in fails(folder, {"beam_size": 2})
 
 
 def test_one_string_is_not_taken_letter_by_letter(translate):
@@ -235,7 +235,7 @@ def test_a_single_checkpoint_translates_with_its_own_weights(tiny_run_directory,
         assert load_attend(last)(tf.constant(texts[:1]))["translation"].numpy()[0].decode() == PAIRS[0][1]
     assert [one.text for one in by_run] == [one.text for one in by_checkpoint]
     alone = shutil.copy(last, tmp_path / "alone.keras")
-    assert "a model without its run, whose recipe and tokenizers a translation needs" in fails(alone)
+    assert "a checkpoint outside its run, without the recipe and tokenizers that translating needs" in fails(alone)
     missing = first.with_name("step-999999.keras")
     assert "no such checkpoint" in fails(missing)
     assert "no such checkpoint" in fails(tmp_path / "none" / "step-1.keras")
@@ -255,7 +255,7 @@ def test_engines(tiny_run_directory, tmp_path):
     with pytest.raises(UserError, match="engine is marian; choose from tensorflow, ctranslate2"):
         load_translate(tiny_run_directory.path, engine="marian")
     (tmp_path / "model.bin").touch()
-    assert fails(tmp_path).endswith("a CTranslate2 model; translate and evaluate take it with --engine ctranslate2")
+    assert fails(tmp_path).endswith("a CTranslate2 model; use translate or evaluate with --engine ctranslate2")
 
 
 @pytest.mark.parametrize("kept", [0, 0.5])

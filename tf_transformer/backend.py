@@ -1,4 +1,4 @@
-"""Which of Keras's backends this process computes with."""
+"""Checks which Keras backend this process uses."""
 
 import keras
 
@@ -10,6 +10,6 @@ def check_is_tensorflow(what: str) -> None:
     backend = keras.config.backend()
     if backend != "tensorflow":
         raise UserError(
-            f"{what} needs Keras's TensorFlow backend, and this process has {backend}: set the environment variable "
+            f"{what} needs Keras's TensorFlow backend, but this process uses {backend}: set the environment variable "
             "KERAS_BACKEND=tensorflow before Keras is imported"
         )

@@ -1,6 +1,6 @@
-"""The command `tf-transformer` as the system sees it: signals, streams, exit status. What it does is in `commands`.
+"""Entry point of the command `tf-transformer`: signals, streams and exit status. Its commands are in `commands`.
 
-Nothing that takes time is imported before Ctrl-C is looked after.
+Nothing that takes time is imported before Ctrl-C is handled.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ USER_MISTAKE = 2
 
 
 def main() -> None:
-    """Runs the command; a user's mistake is one line and exit status 2.
+    """Runs the command.
 
-    Ctrl-C is exit status 130; SIGTERM in a training, which saves its state, 75.
+    Exit status: 2 after a user's mistake, which is reported in one line; 130 after Ctrl-C; 75 after SIGTERM during a
+    training, which saves its state first.
     """
     _occupy_closed_streams()
     with ctrl_c_ends():
@@ -24,9 +25,9 @@ def main() -> None:
 
 
 def _occupy_closed_streams() -> None:
-    """Leads standard streams that are closed nowhere; else the first file that is opened would take their place.
+    """Connects closed standard streams to the null device; else the first file that is opened would replace them.
 
-    `sys.stdin` and `sys.stdout` stay None, so that whoever needs them can say so.
+    `sys.stdin` and `sys.stdout` stay None, so that commands that need them can report it.
     """
     for descriptor, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         if stream is None:
@@ -47,7 +48,7 @@ def _main() -> None:
                 app()
         finally:
             if sys.stdout:
-                sys.stdout.flush()  # so that a reader who has gone is noticed here
+                sys.stdout.flush()  # so that a closed pipe is noticed here
     except UserError as error:
         print(f"tf-transformer: {in_the_users_words(str(error))}", file=sys.stderr)
         sys.exit(USER_MISTAKE)
@@ -55,9 +56,9 @@ def _main() -> None:
         print(f"tf-transformer: {error}", file=sys.stderr)
         sys.exit(os.EX_TEMPFAIL)  # 75: trying again may help
     except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does. Python would complain once more when it flushes.
+        # The reader of our output has ended, as `head` does. Python would report it again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        print(f"tf-transformer: {error}; check the path, its permissions and the space left", file=sys.stderr)
+        print(f"tf-transformer: {error}; check the path, its permissions and the free disk space", file=sys.stderr)
         sys.exit(USER_MISTAKE)

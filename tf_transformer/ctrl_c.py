@@ -1,4 +1,4 @@
-"""Ctrl-C ends the command within a second or so, wherever it comes. Nothing but Python's own is imported here."""
+"""Makes Ctrl-C end the command within about a second at any time. Imports only the standard library."""
 
 from __future__ import annotations
 

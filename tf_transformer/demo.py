@@ -1,4 +1,4 @@
-"""The demo: trains, scores and exports a toy, and translates with the export in a new process."""
+"""The demo: trains, scores and exports a small model, and translates with the export in a new process."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
     table = Table("held-out test sentences", box=None, header_style="bold")
     table.add_column(overflow="fold")  # a signature must not be cut
     table.add_row("loss", f"{scores['loss']:.3f}")
-    table.add_row("perplexity", f"{scores['perplexity']:.3f} a token")
+    table.add_row("perplexity", f"{scores['perplexity']:.3f} per token")
     table.add_row("BLEU", f"{scores['bleu']:.2f}")
     table.add_row("", scores["signature"])
     table.add_row("seconds", f"{time.perf_counter() - began:.0f}, of which training {scores['training_seconds']:.0f}")
@@ -74,8 +74,10 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
             console.print(f"  (should be: {reference})")
         console.print()
     console.print(f"attention picture: {picture}")
-    console.print(f"attention, step by step: tensorboard --logdir {run.path}   (tab Attention)")
-    console.print(f"SavedModel:        {exported}\n\nLoad it, and translator.translate([...]) translates:\n")
+    console.print(f"interactive attention: tensorboard --logdir {run.path}   (tab Attention)")
+    console.print(
+        f"SavedModel:        {exported}\n\nTo translate with it from Python, call translator.translate([...]):\n"
+    )
     console.print(LOADING.format(path=str(exported)))
     return run
 

@@ -1,10 +1,10 @@
-"""The errors that are told in one line."""
+"""Errors that the command reports in one line."""
 
 from typing import Any
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave: one line that says what, where and what to do.
+    """A mistake in the user's input. The message is one line that says what is wrong, where, and what to do.
 
     The command `tf-transformer` prints the message without a traceback and exits with status 2.
 
@@ -36,14 +36,14 @@ def why_not_written(error: Exception) -> str:
 
 
 class Preempted(Exception):
-    """A training was told to stop by SIGTERM, and can go on from where it was.
+    """A training was stopped by SIGTERM and has saved its state; it can be resumed.
 
-    The command `tf-transformer` exits with status 75, which is the system's for "try again later".
+    The command `tf-transformer` exits with status 75, the system's status for "try again later".
     """
 
 
 class WorkerLost(RuntimeError):
-    """Another worker's process or machine has gone in mid-training: nobody's mistake, and trying again may help.
+    """Another worker's process or machine stopped during the training; the same command may succeed if given again.
 
-    The command `tf-transformer` prints the message without a traceback and exits with status 75, which stands for that.
+    The command `tf-transformer` prints the message without a traceback and exits with status 75, as for `Preempted`.
     """

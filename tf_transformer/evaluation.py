@@ -179,4 +179,4 @@ def _as_texts(name: str, texts: Sequence[str]) -> list[str]:
 
 def _check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise UserError(f"{name}={value!r} is not known to sacreBLEU: choose one of {', '.join(allowed)}")
+        raise UserError(f"{name}={value!r} is unknown to sacreBLEU: choose one of {', '.join(allowed)}")

@@ -1,6 +1,6 @@
-"""A model card: what a model is, what it was trained on, what it scores, and what it must not be used for.
+"""Model cards: what a model is, what it was trained on, its scores, and what it must not be used for.
 
-It is one dictionary of facts, kept as JSON, and a page that is written from it (Mitchell et al., 2019, have the idea).
+A card is one dictionary of facts, stored as JSON, and a page generated from it. The idea is from Mitchell et al., 2019.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ Facts = dict[str, Any]
 
 LIMITS = {
     "translation": """\
-- It knows the words, the sentences and the mistakes of its training text, and nothing else. Text of another kind,
-  another language or another time comes out wrong, and often fluent all the same.
-- It leaves things out, adds things and turns them round without a sign. Names, numbers and negations are the first to
-  go wrong.
-- It repeats what its training text says of people and groups.
-- It must not decide, or be the only source of, anything that can harm someone: medicine, law, safety, asylum, work.
-  There, a person who knows both languages has to check each sentence.""",
+- The model has learned only from its training text, including its mistakes. Translations of text from another domain,
+  language or period are often wrong, even if they read fluently.
+- It can omit, add or change meaning without any warning. Names, numbers and negations are most often wrong.
+- It reproduces the biases of its training text about people and groups.
+- Do not use it alone where an error can harm someone, such as in medicine, law, safety, asylum or employment. There, a
+  person who knows both languages must check each sentence.""",
     "parsing": """\
-- It knows the kind of text that its treebank is of, and that treebank's labels and conventions. Other text is parsed
-  worse.
-- Every sentence gets a tree, a sentence without grammar as well: a tree is no sign that a sentence is right.
-- It must not be the only ground for a decision about a person, such as a mark or a diagnosis.""",
+- The model has learned the kind of text in its treebank, with that treebank's labels and conventions. It parses other
+  text less accurately.
+- Every sentence gets a tree, even an ungrammatical one: a tree does not show that a sentence is correct.
+- Do not use it as the only basis for a decision about a person, such as a grade or a diagnosis.""",
 }
-TOY = "- Its corpus comes from a grammar of a few dozen words: it is a demonstration, and of no use for any other text."
+TOY = (
+    "- Its corpus is generated from a grammar with a few dozen words. It is a demonstration, of no use for other text."
+)
 
 
 def versions() -> dict[str, str]:
-    """What trains and exports here, with its version."""
+    """The versions of the packages that train and export."""
     return {
         "tf_transformer": __version__,
         **{name: importlib.metadata.version(name) for name in ("tensorflow", "keras")},
@@ -56,7 +57,7 @@ def versions() -> dict[str, str]:
 
 
 def facts_of_run(run: RunDirectory) -> Facts:
-    """What is known of a run's model, from the files in its folder.
+    """The facts about a run's model, from the files in its folder.
 
     Raises:
         UserError: the recipe can't be read.
@@ -94,7 +95,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
 
 
 def facts_of_model(model: SequenceModel, options: DecodingOptions, task: str = "translation") -> Facts:
-    """What is known of a model that was trained by a program, and not from a recipe."""
+    """The facts about a model that was trained from Python, without a recipe."""
     return {
         "name": model.name,
         "task": task,
@@ -112,7 +113,7 @@ def write_card(folder: Path, facts: Facts) -> None:
 
 @contextmanager
 def renewed(run: RunDirectory) -> Iterator[None]:
-    """Within it a run's model or scores change, and so its card; one that somebody has edited is left as it is."""
+    """A context in which a run's model or scores change; updates the card at the end, unless it was edited by hand."""
     before = as_markdown(facts_of_run(run))
     yield
     if not run.card.exists() or run.card.read_text(encoding="utf-8", errors="replace") == before:
@@ -121,7 +122,7 @@ def renewed(run: RunDirectory) -> Iterator[None]:
 
 
 def read_card(path: Path) -> tuple[str, Facts]:
-    """The card of a run, worked out anew, or of an export, as it lies there.
+    """The card of a run, generated from its current files, or of an export, as it is stored.
 
     Args:
         path: a run's folder or one of its checkpoints, a SavedModel's folder, or a CTranslate2 model's.
@@ -142,11 +143,11 @@ def read_card(path: Path) -> tuple[str, Facts]:
     elif (path / "model.bin").is_file():
         folder = path
     else:
-        raise UserError(f"{path}: no model here; give a run's folder, a SavedModel's or a CTranslate2 model's")
+        raise UserError(f"{path}: not a model; give the folder of a run, of a SavedModel or of a CTranslate2 model")
     try:
         return (folder / CARD).read_text(encoding="utf-8"), json.loads((folder / FACTS).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path}: has no model card, as exports of earlier versions; export it again") from None
+        raise UserError(f"{path}: has no model card, like all exports of earlier versions; export it again") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{folder}: the model card can't be read ({error}); export the model again") from None
 
@@ -162,11 +163,11 @@ def as_markdown(facts: Facts) -> str:
         parts += ["## Training text", _table(facts["corpus"])]
         parts += ["## Tokenizer", _table(facts["tokenizer"])]
     else:
-        parts += ["## Training text", "Not known: the model was trained by a program, and not from a recipe."]
+        parts += ["## Training text", "Not known: the model was trained from Python, without a recipe."]
     parts += ["## Model", _table(model)]
     if "training" in facts:
         parts += ["## Training", _table(facts["training"])]
-    parts += ["## How translations are searched for" if task == "translation" else "## How trees are searched for"]
+    parts += ["## Decoding"]
     parts += [_table(facts["decoding"])]
     parts += ["## Versions", _table(facts["versions"] or {})]
     return "\n\n".join(parts) + "\n"
@@ -174,16 +175,18 @@ def as_markdown(facts: Facts) -> str:
 
 def _what_it_is(facts: Facts, kind: str) -> str:
     size = facts["model"]["parameters"]
-    numbered = f" of {size:,} parameters" if size else ""
+    numbered = f" with {size:,} parameters" if size else ""
     if facts["task"] == "parsing":
-        does = "It gives sentences, whose words stand between blanks, their constituency trees."
+        does = "It parses sentences, with spaces between their words, into constituency trees."
     elif "source_language" in facts:
         does = f"It translates from {facts['source_language']} to {facts['target_language']}."
     else:
-        does = "It translates."
-    trained = f" It is the checkpoint `{facts['checkpoint']}` of its run." if facts.get("checkpoint") else ""
+        does = "It translates text."
+    trained = (
+        f" The weights are those of the run's checkpoint `{facts['checkpoint']}`." if facts.get("checkpoint") else ""
+    )
     command = "parse" if facts["task"] == "parsing" else "translate"
-    used = f"`tf-transformer {command} FOLDER`, with the folder that it lies in, has it do so."
+    used = f"To use it, run `tf-transformer {command} FOLDER` with the folder of the model."
     return f"A {kind}{numbered}, trained with tf_transformer. {does} {used}{trained}"
 
 
@@ -197,7 +200,7 @@ def _scores(scores: Mapping[str, Any] | None) -> str:
 
 
 def _table(values: Mapping[str, Any]) -> str:
-    """Two columns; what is not known or not set is told as such."""
+    """A table of two columns; unknown values are shown as such."""
     rows = []
     for name, value in values.items():
         parts = value if isinstance(value, Mapping) else {"": value}
@@ -219,13 +222,13 @@ def _set(section: Any) -> Facts:
 
 
 def _plain(config: Mapping[str, Any]) -> Facts:
-    """Of a Keras configuration what is a number, a text or a truth."""
+    """The numbers, texts and booleans of a Keras configuration."""
     names = ("name", "trainable")
     return {k: v for k, v in config.items() if isinstance(v, int | float | str) and k not in names}
 
 
 def _read(path: Path) -> Facts:
-    """A JSON file of a run's; nothing where there is none, or a damaged one."""
+    """The content of a run's JSON file; empty if it is missing or damaged."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What the command reads from its user, and how it writes to them."""
+"""Input, output and messages of the command line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
 def speak_utf8() -> None:
-    """Starts the command anew in Python's UTF-8 mode where the locale has another encoding.
+    """Restarts the command in Python's UTF-8 mode if the locale has another encoding.
 
-    TensorFlow takes the names of files for UTF-8. Python must too, or the two write to different files.
+    TensorFlow takes file names to be UTF-8. Python must do the same, or the two write to different files.
     """
     if sys.getfilesystemencoding() != "utf-8":
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
@@ -35,10 +35,10 @@ def speak_utf8() -> None:
 
 @contextmanager
 def some_home() -> Iterator[None]:
-    """Gives a process whose user has no home, or none to write to, a temporary one.
+    """Sets a temporary home directory if the user has none, or none that can be written to.
 
-    Keras, TensorFlow and Matplotlib want a place for their settings. Without one they take a folder that all users of
-    the machine share, or make one named ~ in the working directory.
+    Keras, TensorFlow and Matplotlib store settings there. Without a home they use a folder that all users of the
+    machine share, or create one named ~ in the working directory.
     """
     home = os.path.expanduser("~")
     if os.path.isabs(home) and os.access(home, os.W_OK | os.X_OK):
@@ -50,23 +50,23 @@ def some_home() -> Iterator[None]:
 
 
 def keep_what_xla_compiles() -> None:
-    """Has XLA write what it compiles to the user's cache, and read it there the next time; before TensorFlow starts."""
+    """Makes XLA keep compiled programs in the user's cache. To be called before TensorFlow starts."""
     cache = os.path.expanduser(os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tf_transformer", "xla"))
     try:
         os.makedirs(cache, exist_ok=True)
-    except OSError:  # slower, and no mistake
+    except OSError:  # works without a cache, only slower
         return
     os.environ.setdefault("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory={cache}")
 
 
 @contextmanager
 def quiet_tensorflow(streams: bool = False) -> Iterator[None]:
-    """Keeps TensorFlow's start-up notices from the user while it is imported; errors are still told by exceptions.
+    """Hides TensorFlow's start-up notices while it is imported; errors are still raised as exceptions.
 
-    Keras computes with TensorFlow then, in float32, whatever the user has chosen for other programs.
+    Keras then uses TensorFlow and float32, whatever the user has configured for other programs.
 
-    With `streams` it works on several batches at once, each in one thread: a decoding step's operations are too small
-    for two threads to share one, and oneDNN makes them slower (benchmarks/README.md has the figures).
+    With `streams`, TensorFlow works on several batches at once, each in one thread: the operations of a decoding step
+    are too small to be split over threads, and oneDNN makes them slower (figures: benchmarks/README.md).
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -99,7 +99,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# Arguments of the package whose options or settings have other names.
+# Arguments of the package, with the names of their command-line options or recipe keys.
 OTHER_NAMES = {
     **{name: "--" + name.replace("_", "-") for name in ("beam_size", "min_length", "max_length", "top_k", "top_p")},
     **{name: "--" + name for name in ("alpha", "temperature", "seed", "engine", "tokenize", "quantization")},
@@ -110,9 +110,9 @@ OTHER_NAMES = {
 
 
 def in_the_users_words(message: str) -> str:
-    """A UserError's message with the names that the command line and recipes have for the package's arguments.
+    """A UserError's message with the package's argument names replaced by those of the command line and of recipes.
 
-    Only a message that begins with such a name is about them; any other may hold a file's name that looks like one.
+    Only messages that begin with an argument's name are changed: others may contain a file name that looks like one.
 
     Example:
         >>> in_the_users_words("num_hypotheses is 5; it must be at most beam_size, 4")
@@ -126,45 +126,45 @@ def in_the_users_words(message: str) -> str:
 
 
 def streams_of(engine: str) -> int:
-    """Batches at once; CTranslate2 has threads of its own."""
+    """Number of batches to process at once; CTranslate2 uses threads of its own."""
     return cores() if engine == "tensorflow" else 1
 
 
 def check_is_no_run(recipe: Path) -> None:
-    """Raises a UserError where a run's folder is given for a recipe."""
-    if not os.path.isfile(recipe / "recipe.yaml"):  # unlike pathlib's, it takes a name that is too long for a no
+    """Raises a UserError if a run's folder is given in place of a recipe."""
+    if not os.path.isfile(recipe / "recipe.yaml"):  # unlike pathlib's, it returns False for a name that is too long
         return
     again = f"tf-transformer train {shlex.quote(str(recipe / 'recipe.yaml'))} --run-dir"
     if (recipe / "training_state").is_dir():
-        raise UserError(f"{recipe}: a run, not a recipe; to go on with it: {again} {shlex.quote(str(recipe))}")
-    raise UserError(f"{recipe}: a run that has ended, not a recipe; to train the like of it: {again} ANOTHER")
+        raise UserError(f"{recipe}: a run, not a recipe; to resume it: {again} {shlex.quote(str(recipe))}")
+    raise UserError(f"{recipe}: a finished run, not a recipe; to train its recipe again: {again} NEW_FOLDER")
 
 
 def check_is_no_file(model: Path) -> None:
-    """Raises a UserError where a file stands in a model's place, other than a checkpoint."""
+    """Raises a UserError if a file that is not a checkpoint is given in place of a model."""
     if os.path.isfile(model) and model.suffix != ".keras":
         raise UserError(
-            f"{model}: a file where the model comes; give a run's folder, RUN/checkpoints/FILE.keras or a SavedModel's "
-            "folder first"
+            f"{model}: a file, where a model is expected; give the folder of a run, RUN/checkpoints/FILE.keras or the "
+            "folder of a SavedModel as the first argument"
         )
 
 
 def check_can_be_made(path: Path) -> None:
-    """Raises a UserError where nothing of this name can be written."""
+    """Raises a UserError if no file of this name can be written."""
     nearest = next(folder for folder in path.parents if folder.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise UserError(f"{path}: can't be written, {nearest} is no folder to write to; give another")
+        raise UserError(f"{path}: can't be written: {nearest} is not a folder you can write to; give another path")
 
 
 def check_new_files(html: Path | None, png: Path | None) -> None:
-    """Raises a UserError where a page or a picture can't be written, or something is there already."""
+    """Raises a UserError if a page or an image can't be written, or if the file exists."""
     if html and html == png:
-        raise UserError(f"{html}: can't be page and picture; give --html and --png two names")
+        raise UserError(f"{html}: given for both --html and --png; give two different files")
     for file in filter(None, (html, png)):
         if file.exists():
-            raise UserError(f"{file}: is there already and is left as it is; give another name")
+            raise UserError(f"{file}: already exists and was not changed; give another name")
         if not file.parent.is_dir():
-            raise UserError(f"{file.parent}: no such folder; make it first, or give a file in another")
+            raise UserError(f"{file.parent}: no such folder; create it, or give a file in another folder")
         check_can_be_made(file)
 
 
@@ -181,20 +181,20 @@ def open_sentences(file: Path | None) -> io.BufferedReader:
     """
     if file is None:
         if sys.stdin is None:
-            raise UserError("standard input is closed; give a file of sentences, or give them on standard input")
+            raise UserError("standard input is closed; give a file of sentences, or pipe them to the command")
         if sys.stdin.isatty():
-            notes.print("sentences from the terminal, one a line; Ctrl-D ends them")
+            notes.print("type sentences, one per line; end with Ctrl-D")
         return sys.stdin.buffer
     try:
         return file.open("rb")
     except OSError as error:
-        # What nobody would call a file.
+        # Not something that anyone would name a file.
         sentence = isinstance(error, FileNotFoundError) and " " in str(file) and not file.parent.name
         hint = f"; to translate a sentence: echo {shlex.quote(str(file))} | tf-transformer translate MODEL"
         raise _unreadable(str(file), error, hint if sentence else GIVE_A_FILE) from None
 
 
-GIVE_A_FILE = "; give a file of sentences, one a line"
+GIVE_A_FILE = "; give a file of sentences, one per line"
 
 
 def _unreadable(name: str, error: OSError, advice: str = GIVE_A_FILE) -> UserError:
@@ -202,7 +202,7 @@ def _unreadable(name: str, error: OSError, advice: str = GIVE_A_FILE) -> UserErr
 
 
 def read_lines(stream: io.BufferedReader, name: str) -> Iterator[str]:
-    """Reads lines of UTF-8, plain or gzip, split at line feeds alone, so that one line in is one line out."""
+    """Reads lines of UTF-8, plain or gzip; only line feeds end a line, so that each line gives one line of output."""
     number = 0
     try:
         with stream, gzip.open(stream) if is_gzip(stream) else stream as lines:
@@ -211,11 +211,12 @@ def read_lines(stream: io.BufferedReader, name: str) -> Iterator[str]:
                     yield line.decode("utf-8")
                 except UnicodeDecodeError as error:
                     raise UserError(
-                        f"{name}, line {number}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8"
+                        f"{name}, line {number}: not valid UTF-8 at byte {error.start + 1}; convert the file to UTF-8"
                     ) from None
     except GZIP_ERRORS as error:
         raise UserError(
-            f"{name} is no whole gzip file ({one_line(error)}; line {number:,} was reached): fetch or compress it again"
+            f"{name}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}); download or compress "
+            "it again"
         ) from None
     except OSError as error:
         raise _unreadable(name, error) from None
@@ -223,15 +224,15 @@ def read_lines(stream: io.BufferedReader, name: str) -> Iterator[str]:
 
 @contextmanager
 def telling_progress(file: Path | None) -> Iterator[Callable[[int], None]]:
-    """Shows how many sentences are translated, where standard error is a terminal.
+    """Shows a progress bar of translated sentences if standard error is a terminal.
 
-    Not where the translations themselves show it, in a terminal too.
+    No bar is shown if standard output is a terminal too: the translations themselves show the progress.
 
     Args:
-        file: what is translated; None for standard input, whose end nobody knows.
+        file: the file that is translated; None for standard input, whose length is unknown.
 
     Returns:
-        A function that counts so many sentences more.
+        A function that adds a number of sentences to the count.
     """
     if not notes.is_terminal or sys.stdout.isatty():
         yield lambda done: None
@@ -248,7 +249,7 @@ def telling_progress(file: Path | None) -> Iterator[Callable[[int], None]]:
     left = [TextColumn("left"), TimeRemainingColumn()]
     columns = TextColumn("translated"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *left
     lines = None
-    if file and file.is_file():  # no pipe, which can be read but once
+    if file and file.is_file():  # not a pipe, which can be read only once
         with open_sentences(file) as stream:
             lines = sum(1 for _ in read_lines(stream, str(file)))
     with Progress(*columns, console=notes, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
@@ -270,7 +271,7 @@ def write_translation(number: int, translation: Any, as_json: bool, nbest: bool)
 
 
 def _write_line(text: str) -> None:
-    """One line of output for one line of input, whatever line breaks a translation may hold, in any locale."""
+    """Writes one line, as UTF-8 in any locale; line breaks inside a translation become spaces."""
     sys.stdout.buffer.write(" ".join(text.splitlines()).encode("utf-8") + b"\n")
 
 
@@ -279,7 +280,11 @@ def show_parse_scores(scores: dict[str, Any]) -> None:
         figures = ", ".join(f"{name} {part[name]:.2f}" for name in ("recall", "precision"))
         complete = f"complete match {part['complete_match']:.2f}"
         print(f"F1 {part['f1']:.2f}   {figures}, {complete}   {told}, {part['sentences']:,} sentences")
-    for name, told in ("without_parse", "had no tree over their words"), ("mended", "had to be mended to be trees"):
+    failures = {
+        "without_parse": "have no tree over their words",
+        "mended": "were not well-formed trees and were repaired",
+    }
+    for name, told in failures.items():
         if scores.get(name):
             notes.print(f"{scores[name]:,} of {scores['sentences']:,} sentences {told}")
 
@@ -296,12 +301,14 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
     if "lowercased" in scores:
         print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
     if "perplexity" in scores:
-        print(f"perplexity {scores['perplexity']:.3f} a token")
+        print(f"perplexity {scores['perplexity']:.3f} per token")
     left_out = scores["sentences"] - scores.get("perplexity_sentences", scores["sentences"])
     if left_out:
         notes.print(
-            f"the perplexity leaves out {left_out:,} of {scores['sentences']:,} sentences, which are empty on a side, "
-            "or longer than the model's positions"
+            f"the perplexity leaves out {left_out:,} of {scores['sentences']:,} sentences: one side is empty, or "
+            "longer than the model's maximum length"
         )
     if scores.get("truncated"):
-        notes.print(f"{scores['truncated']:,} of {scores['sentences']:,} sentences were cut to the model's positions")
+        notes.print(
+            f"{scores['truncated']:,} of {scores['sentences']:,} sentences were cut to the model's maximum length"
+        )

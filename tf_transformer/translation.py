@@ -119,11 +119,11 @@ def load_translator(path: str | os.PathLike, **options: Any) -> Translator:
 
 
 def _no_run(path: Path) -> str:
-    """Tells what there is instead of a run."""
+    """Says what is at a path that is not a run."""
     if is_saved_model(path):
         return f"{path}: a SavedModel, not a run; load it with tf.saved_model.load"
     if (path / "model.bin").is_file():
-        return f"{path}: a CTranslate2 model; translate and evaluate take it with --engine ctranslate2"
+        return f"{path}: a CTranslate2 model; use translate or evaluate with --engine ctranslate2"
     versions = [p.parent.name for p in path.glob("*/saved_model.pb") if p.parent.name.isdecimal()]
     hint = f"; give one of its versions, such as {path / max(versions, key=int)}" if versions else ""
     missing = "" if path.exists() else " (no such folder)"
@@ -146,7 +146,7 @@ def load_signature(path: Path, name: str) -> Callable[..., dict[str, Any]]:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
     if name not in getattr(loaded, "signatures", {}):
-        raise UserError(f"{path}: a SavedModel without the signature {name}; export it anew, with this version")
+        raise UserError(f"{path}: a SavedModel without the signature {name}; export it again with this version")
     # The loaded object owns the variables: it must stay alive as long as its signature is in use.
     return lambda **inputs: loaded.signatures[name](**inputs)
 
@@ -181,7 +181,9 @@ def own_options(path: Path) -> DecodingOptions:
     try:
         return DecodingOptions(**json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{file}: not the options of an export ({error}); export the model again") from None
+        raise UserError(
+            f"{file}: can't be read as the options of an export ({error}); export the model again"
+        ) from None
 
 
 def translate_texts(

@@ -1,1 +1,1 @@
-"""What the site is built with beside Sphinx's own extensions."""
+"""The site's own Sphinx extensions."""

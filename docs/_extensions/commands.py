@@ -1,4 +1,4 @@
-"""The command line as tables, out of the Typer app."""
+"""Documents the command line as tables, generated from the Typer app."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _placeholder(argument: Any) -> str:
 
 
 def _default(parameter: Any) -> str:
-    """What holds where the parameter is left out, or "required"."""
+    """The parameter's default value, or "required"."""
     if parameter.required:
         return "required"
     if isinstance(parameter.show_default, str):
@@ -67,7 +67,7 @@ def _default(parameter: Any) -> str:
 
 
 def _value(option: Any, annotation: Any) -> str:
-    """What kind of value an option takes; nothing for a flag."""
+    """The kind of value an option takes; empty for a flag."""
     if option.is_flag:
         return ""
     if option.metavar:

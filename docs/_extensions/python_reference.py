@@ -1,4 +1,4 @@
-"""What autodoc does not know of this package's classes."""
+"""Adapts autodoc to this package's classes and docstrings."""
 
 from __future__ import annotations
 

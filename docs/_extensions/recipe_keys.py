@@ -1,4 +1,4 @@
-"""The keys of a recipe as tables, out of the models that check them."""
+"""Documents the keys of a recipe as tables, generated from the models that validate them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tf_transformer.recipe.refusals import shown
 from tf_transformer.recipe.settings import SECTIONS, TOP_KEYS, Recipe
 
 TYPES = {"string": "text", "integer": "whole number", "number": "number", "boolean": "`true` or `false`"}
-# How JSON Schema names a limit, and how it is told here.
+# JSON Schema's names of limits, and the words for them.
 LIMITS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "more than {}",
@@ -36,7 +36,7 @@ def _table(properties: dict[str, dict[str, Any]], prefix: str) -> str:
 
 
 def _value(about: dict[str, Any]) -> str:
-    """What a key may be, in words."""
+    """The allowed values of a key, in words."""
     if "anyOf" in about:
         return " or ".join(_value(each) for each in about["anyOf"])
     if "enum" in about:

@@ -1,15 +1,15 @@
-"""What a page of the site has that its file in the repository has not.
+"""Adds generated parts and links to the pages of the site.
 
-A page may ask for a part in a comment, which GitHub does not show:
+A page can include a part with a comment, which GitHub does not show:
 
-    <!-- site: recipe_keys -->                    what a generator writes
+    <!-- site: recipe_keys -->                    the output of a generator
     <!-- site: file ../train/README.md -->        a file of the repository
-    <!-- site: contents                           the pages that come below this one in the site's contents,
-    model                                         as a `toctree` has them: the name of each, or `title <name>`; before
-    -->                                           them may stand `:caption: ` and the group's name
+    <!-- site: contents                           the pages below this one in the site's contents, as in a `toctree`:
+    model                                         the name of each, or `title <name>`; an optional first line
+    -->                                           `:caption: NAME` names the group
 
-Links to files outside of `docs/` lead to the page that shows the file. Where no page does, they are shown as text. A
-link whose text is the name of a page has its title in place of that.
+Links to files outside of `docs/` lead to the page that shows the file; if there is none, they become plain text. A link
+whose text is the file name of a page gets the page's title instead.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ LINK = re.compile(
 
 
 def page_text(page: Path) -> str:
-    """The Markdown of a page as the site has it."""
+    """The Markdown of a page, as it is used for the site."""
     return with_parts(with_links(page.read_text(encoding="utf-8"), page.parent, page), page)
 
 
 def with_parts(text: str, page: Path) -> str:
-    """Puts in what the page's comments ask for."""
+    """Inserts the parts that the page's comments name."""
 
     def part(match: re.Match) -> str:
         what, arguments = match[1], match[2].strip()
@@ -74,13 +74,13 @@ def with_parts(text: str, page: Path) -> str:
 
 
 def with_links(text: str, folder: Path, page: Path) -> str:
-    """Has the links of a text, which are relative to a folder of the repository, lead to pages of the site."""
+    """Changes the links of a text, which are relative to a folder of the repository, to pages of the site."""
 
     def link(match: re.Match) -> str:
         if match["block"]:
             return match[0]
         target = (folder / match["path"]).resolve()
-        if not target.exists():  # no link but code that looks like one; or one that Sphinx will tell of
+        if not target.exists():  # code that looks like a link; or a broken link, which Sphinx reports
             return match[0]
         name = target.relative_to(ROOT).as_posix()
         if name in SHOWN_ON:

@@ -31,7 +31,7 @@ def test_what_needs_tensorflow_says_so(tmp_path):
         text=True,
         timeout=300,
     )
-    needs = "needs Keras's TensorFlow backend, and this process has jax: set the environment variable KERAS_BACKEND"
+    needs = "needs Keras's TensorFlow backend, but this process uses jax: set the environment variable KERAS_BACKEND"
     translator, training = process.stdout.splitlines()
     assert translator.startswith(f"a Translator {needs}")
     assert training.startswith(f"a training from a recipe {needs}")

@@ -54,7 +54,7 @@ def test_a_run_s_page(command, run):
         f"{load_model(run.path).count_params():,} parameters",
         f"`{scores['signature']}`",
         "translates from en to de",
-        "must not decide",
+        "Do not use it alone",
     ):
         assert told in page
 
@@ -94,7 +94,7 @@ def test_an_export_s_card_may_be_edited(command, tiny_saved_model, tmp_path):
 
 
 def test_mistakes(command, tiny_saved_model, tmp_path):
-    assert_mistake(command("card", str(tmp_path)), str(tmp_path), "no model here", "give a run's folder")
+    assert_mistake(command("card", str(tmp_path)), str(tmp_path), "not a model", "give the folder of a run")
     copy = shutil.copytree(tiny_saved_model, tmp_path / "export")
     (copy / "assets.extra" / FACTS).write_text("{")
     assert_mistake(command("card", str(copy)), "can't be read", "export the model again")

@@ -32,7 +32,7 @@ def test_export_for_ctranslate2(command, tiny_run_directory, ctranslate2_model, 
     assert sorted(contents(tmp_path / "int8")) == sorted(contents(ctranslate2_model))
     sizes = [(folder / "model.bin").stat().st_size for folder in (tmp_path / "int8", ctranslate2_model)]
     assert sizes[0] < sizes[1] / 2
-    assert_mistake(command(*words), f"{tmp_path / 'int8'}: a folder with something in it")
+    assert_mistake(command(*words), f"{tmp_path / 'int8'}: the folder is not empty")
 
 
 def test_an_unknown_quantization_writes_nothing(command, tiny_run_directory, tmp_path):
@@ -74,5 +74,5 @@ def test_what_ctranslate2_can_not_do(command, ctranslate2_model, tiny_run_direct
         outcome = command("translate", folder, "--engine", "ctranslate2", stdin=b"A man.\n")
         assert_mistake(outcome, f"{folder / 'model.bin'}: no such file", "`export --format ctranslate2`")
     words = ["translate", ctranslate2_model, "--engine", "ctranslate2"]
-    assert_mistake(command(*words, "--nbest", 2, stdin=b"A man.\n"), "--nbest: 2", "SavedModel")
+    assert_mistake(command(*words, "--nbest", 2, stdin=b"A man.\n"), "--nbest is 2", "SavedModel")
     assert_mistake(command(*words, "--replace-unknown", stdin=b"A man.\n"), "--replace-unknown", "SavedModel")

@@ -57,22 +57,22 @@ def test_a_run_gives_what_its_export_gives(command, tiny_run_directory, tiny_sav
 def test_a_sentence_that_is_too_long_is_cut_and_told(command, tiny_saved_model, tmp_path):
     outcome = command("inspect", tiny_saved_model, "A man sees a house. " * 20, "--html", tmp_path / "page.html")
     assert outcome.status == 0
-    assert "cut to the model's positions: A man sees" in outcome.err
+    assert "cut to the model's maximum length: A man sees" in outcome.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["A dog."], "give --logdir DIR for TensorBoard, --html FILE or --png FILE"),
-        (["A dog.", " ", "--html", "{}/new.html"], "sentence 2 is blank"),
-        (["A dog.", "\u2581", "--html", "{}/new.html"], "sentence 2 is blank"),  # what SentencePiece has for a blank
-        (["A dog.", "A cat.", "--png", "{}/new.png"], "--png draws one sentence"),
-        (["A dog.", "--html", "{}/there.html"], "there.html: is there already"),
-        (["A dog.", "--png", "{}/there.html"], "there.html: is there already"),
-        (["A dog.", "--html", "{}/new", "--png", "{}/new"], "{}/new: can't be page and picture"),
-        (["A dog.", "--logdir", "{}/there.html"], "{}/there.html: a file; give a folder"),
-        (["A \udcff dog.", "--html", "{}/new.html"], "sentence 1 is not UTF-8"),
-        (["{}/there.html", "--html", "{}/new.html"], "{}/there.html: a file; give sentences themselves, such as"),
+        (["A dog.", " ", "--html", "{}/new.html"], "sentence 2 is empty"),
+        (["A dog.", "\u2581", "--html", "{}/new.html"], "sentence 2 is empty"),  # what SentencePiece has for a blank
+        (["A dog.", "A cat.", "--png", "{}/new.png"], "--png can show only one sentence"),
+        (["A dog.", "--html", "{}/there.html"], "there.html: already exists"),
+        (["A dog.", "--png", "{}/there.html"], "there.html: already exists"),
+        (["A dog.", "--html", "{}/new", "--png", "{}/new"], "{}/new: given for both --html and --png"),
+        (["A dog.", "--logdir", "{}/there.html"], "{}/there.html: a file; --logdir must be a folder"),
+        (["A \udcff dog.", "--html", "{}/new.html"], "sentence 1 is not valid UTF-8"),
+        (["{}/there.html", "--html", "{}/new.html"], "{}/there.html: a file, where a sentence is expected"),
         (["A dog.", "--html", "{}/none/page.html"], "{}/none: no such folder"),
         (["A dog.", "--png", "{}/none/picture.png"], "{}/none: no such folder"),
     ],
@@ -90,7 +90,7 @@ def test_a_folder_that_can_not_be_written_to_is_told_before_the_model_is_loaded(
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     for option, name in (("--html", "page.html"), ("--png", "picture.png"), ("--logdir", "logs")):
         outcome = command("inspect", tmp_path / "no model", "A dog.", option, tmp_path / name)
-        assert_mistake(outcome, f"{tmp_path / name}", f"{tmp_path} is no folder to write to")
+        assert_mistake(outcome, f"{tmp_path / name}", f"{tmp_path} is not a folder you can write to")
     assert contents(tmp_path) == {}
 
 

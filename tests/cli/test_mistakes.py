@@ -61,23 +61,23 @@ MISTAKES = {
     ),
     "translate: the other way round": (
         ["translate", "{}/pairs.en", "{}/run"],
-        ["{}/pairs.en: a file where the model comes"],
+        ["{}/pairs.en: a file, where a model is expected"],
     ),
     "translate: half a gzip file": (
         ["translate", "{}/versions/3", "{}/cut.gz"],
-        ["{}/cut.gz is no whole gzip file (", "line 0 was reached"],
+        ["{}/cut.gz: incomplete or damaged gzip file (", "after line 0"],
     ),
     "translate: a beam where tokens are drawn": (
         ["translate", "{}/run", "--temperature", "1", "--beam-size", "9"],
-        ["--beam-size is 9, but tokens are drawn"],
+        ["--beam-size is 9, but sampling uses no beam"],
     ),
     "translate: ranking where one is drawn": (
         ["translate", "{}/run", "--temperature", "1", "--alpha", "2"],
-        ["--alpha ranks", "--nbest"],
+        ["--alpha has no effect", "--nbest"],
     ),
     "translate: draws where nothing is drawn": (
         ["translate", "{}/run", "--top-k", "3"],
-        ["--top-k is 3, but no tokens are drawn"],
+        ["--top-k is 3, but it only applies to sampling"],
     ),
     "translate: a checkpoint that is not there": (
         ["translate", "{}/run/checkpoints/step-7.keras"],
@@ -85,13 +85,13 @@ MISTAKES = {
     ),
     "translate: a checkpoint without its run": (
         ["translate", "{}/alone.keras"],
-        ["{}/alone.keras: a model without"],
+        ["{}/alone.keras: a checkpoint outside its run"],
     ),
     "evaluate: a file that is not there": (
         score("{}/run", "{}/none.en", "{}/pairs.de"),
         ["{}/none.en does not exist", "give the path"],
     ),
-    "evaluate: a folder for a file": (score("{}/run", "{}/pairs.en", "{}"), ["{} is no regular file"]),
+    "evaluate: a folder for a file": (score("{}/run", "{}/pairs.en", "{}"), ["{} is not a regular file"]),
     "evaluate: an unreadable file": (score("{}/run", LONG_NAME, "{}/pairs.de"), [LONG_NAME, "File name too long"]),
     "evaluate: unequal lengths": (
         score("{}/run", "{}/pairs.en", "{}/short.de"),
@@ -109,7 +109,7 @@ MISTAKES = {
         [*score("{}/versions/3", "{}/pairs.en", "{}/pairs.de"), "--tokenize", "13b"],
         ["--tokenize='13b'", "13a"],
     ),
-    "average: no run": (["average", "{}"], ["{}: no run here", "give the folder that `train` made"]),
+    "average: no run": (["average", "{}"], ["{}: not a run", "give a folder that `train` wrote"]),
     "average: more than there are": (
         ["average", "{}/run", "--last", "9"],
         ["{}/run/checkpoints: ", "the last 9 can't be averaged", "give a smaller --last"],
@@ -144,23 +144,26 @@ MISTAKES = {
     ),
     "train: again": (
         [*train_on(), "--run-dir", "{}/run"],
-        ["{}/run: holds a training that has ended", "{}/run/scores.json", "training.steps", "--run-dir"],
+        ["{}/run: contains a finished training", "{}/run/scores.json", "training.steps", "--run-dir"],
     ),
     "train: a run for a recipe": (
         ["train", "{}/run"],
-        ["{}/run: a run that has ended", "tf-transformer train {}/run/recipe.yaml --run-dir ANOTHER"],
+        ["{}/run: a finished run", "tf-transformer train {}/run/recipe.yaml --run-dir NEW_FOLDER"],
     ),
-    "train: a run that was broken off for a recipe": (
+    "train: an interrupted run for a recipe": (
         ["train", "{}/broken off"],
-        ["to go on with it: tf-transformer train '{}/broken off/recipe.yaml' --run-dir '{}/broken off'"],
+        ["to resume it: tf-transformer train '{}/broken off/recipe.yaml' --run-dir '{}/broken off'"],
     ),
     "train: into a folder of files": ([*train_on(), "--run-dir", "{}"], ["{}: is not empty", "--run-dir"]),
-    "train: under a file": ([*train_on(), "--run-dir", "{}/empty.txt/new"], ["{}/empty.txt is no folder to write to"]),
-    "export: no run": (["export", "{}/none", "{}/out"], ["{}/none: no run here"]),
+    "train: under a file": (
+        [*train_on(), "--run-dir", "{}/empty.txt/new"],
+        ["{}/empty.txt is not a folder you can write to"],
+    ),
+    "export: no run": (["export", "{}/none", "{}/out"], ["{}/none: not a run"]),
     "export: no checkpoint": (["export", "{}/unfinished", "{}/out"], ["no checkpoint yet"]),
     "export: a version that is there": (
         ["export", "{}/run", "{}/versions/3"],
-        ["{}/versions/3: this version is there"],
+        ["{}/versions/3: this version already exists"],
     ),
     "export: onto a file": (["export", "{}/run", "{}/pairs.en"], ["{}/pairs.en: a file"]),
     "export: under a file": (["export", "{}/run", "{}/pairs.en/out"], ["{}/pairs.en/out/1", "Not a directory"]),
@@ -174,7 +177,7 @@ MISTAKES = {
     ),
     "export: a CTranslate2 model's beam": (
         ["export", "{}/run", "{}/out", "--format", "ctranslate2", "--beam-size", "2"],
-        ["--beam-size", "a SavedModel's"],
+        ["--beam-size", "are for --format savedmodel"],
     ),
     "export: a quantised SavedModel": (
         ["export", "{}/run", "{}/out", "--quantization", "int8"],

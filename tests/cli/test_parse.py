@@ -59,7 +59,7 @@ def test_without_the_grammar_what_is_no_tree_is_mended_and_told(command, run, se
     scores = json.loads(command("evaluate", run, "--trees", write_trees(sentences.parent), "--no-grammar", "--json",
                                 "--beam-size", 1).out)  # fmt: skip
     assert scores["f1"] == pytest.approx(f1(outcome.lines))
-    assert (f"{scores['mended']} of the trees had to be mended" in outcome.err) == bool(scores["mended"])
+    assert (f"{scores['mended']} outputs were not well-formed trees" in outcome.err) == bool(scores["mended"])
 
 
 def test_evaluate_scores_what_parse_says(command, run, sentences, tmp_path):
@@ -84,7 +84,7 @@ def test_an_export_parses_as_its_run(command, run, sentences, tmp_path, tmp_path
     trees = write_trees(tmp_path)
     scores = json.loads(command("evaluate", exported, "--trees", trees, "--json").out)
     assert scores["f1"] == pytest.approx(json.loads(command("evaluate", run, "--trees", trees, "--json").out)["f1"])
-    assert_mistake(command("parse", exported, sentences, "--beam-size", 2), "parses as it was exported")
+    assert_mistake(command("parse", exported, sentences, "--beam-size", 2), "a SavedModel's parsing options are fixed")
     assert command("inspect", exported, SENTENCES[0], "--html", tmp_path / "page.html").status == 0
 
 
@@ -98,8 +98,10 @@ def test_trees_are_drawn(command, run, sentences, tmp_path):
     assert outcome.status == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert [word for word in outcome.out.decode().split() if word in SENTENCES[0].split()] == SENTENCES[0].split()
-    assert_mistake(command("parse", run, sentences, "--png", tmp_path / "other.png"), "there are 24; give one sentence")
-    assert_mistake(command("parse", run, sentences, "--png", picture), "is there already")
+    assert_mistake(
+        command("parse", run, sentences, "--png", tmp_path / "other.png"), "only one tree, not 24; give one sentence"
+    )
+    assert_mistake(command("parse", run, sentences, "--png", picture), "already exists")
 
 
 def test_what_a_translator_and_a_parser_can_not_do(
@@ -108,12 +110,12 @@ def test_what_a_translator_and_a_parser_can_not_do(
     for model in tiny_run_directory.path, tiny_saved_model:
         assert_mistake(command("parse", model, sentences), str(model), "parse")
     trees = write_trees(tmp_path)
-    assert_mistake(command("evaluate", tiny_run_directory.path, "--trees", trees), "does not parse", "task: parsing")
+    assert_mistake(command("evaluate", tiny_run_directory.path, "--trees", trees), "not a parser", "task: parsing")
     assert_mistake(command("evaluate", run, "--source", sentences, "--reference", sentences), "give --trees FILE")
     assert_mistake(command("evaluate", run, "--trees", trees, "--lowercase"), "--trees scores a parser")
-    assert_mistake(command("evaluate", run), "give --source FILE and --reference FILE, or a parser --trees FILE")
+    assert_mistake(command("evaluate", run), "give --source FILE and --reference FILE, or for a parser --trees FILE")
     words = "--source", sentences, "--reference", sentences, "--grammar"
-    assert_mistake(command("evaluate", tiny_run_directory.path, *words), "--grammar and --no-grammar are a parser's")
+    assert_mistake(command("evaluate", tiny_run_directory.path, *words), "--grammar and --no-grammar are for parsers")
     assert_mistake(command("evaluate", run, "--trees", sentences), "sentences.txt, line 1")
     assert_mistake(
         command("export", run, tmp_path / "ct2", "--format", "ctranslate2"), "export a parser as a SavedModel"

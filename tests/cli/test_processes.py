@@ -125,7 +125,7 @@ def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
-    assert "interrupted; the same command goes on from step" in err
+    assert "interrupted; the same command resumes from step" in err
     # The model as it was is saved too, and is all that a translation needs.
     saved = checkpoints / "interrupted.keras"
     assert saved in checkpoints.iterdir()

@@ -22,15 +22,15 @@ def test_leaves_what_is_there(command, tmp_path):
     changed.parent.mkdir()
     changed.write_text("mine")
     outcome = command("recipes", str(tmp_path))
-    assert outcome.status == 0 and outcome.err == f"{changed}: is there already and is left as it is\n"
+    assert outcome.status == 0 and outcome.err == f"{changed}: exists with other content, kept as it is\n"
     assert changed.read_text() == "mine" and str(changed) not in outcome.lines
     again = command("recipes", str(tmp_path))
     assert (again.status, again.out) == (0, b"")
-    assert f"{tmp_path}: all recipes and sweeps are there already\n" in again.err
+    assert f"{tmp_path}: already contains all recipes and sweeps\n" in again.err
 
 
 def test_a_file_in_the_way(command, tmp_path):
     (tmp_path / "train").write_text("a file")
     assert_mistake(command("recipes", str(tmp_path / "train")), "train", "give another folder")
     (tmp_path / "other" / "recipes" / "demo.yaml").mkdir(parents=True)
-    assert_mistake(command("recipes", str(tmp_path / "other")), "demo.yaml", "no file")
+    assert_mistake(command("recipes", str(tmp_path / "other")), "demo.yaml", "not a file")

@@ -85,7 +85,7 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     assert f"BLEU {scores['bleu']:.2f}   {scores['signature']}\n" in shown
     assert "|tok:none|" in scores["signature"]
     assert f"chrF {scores['chrf']:.2f}   {scores['chrf_signature']}\n" in shown
-    assert f"perplexity {scores['perplexity']:.3f} a token\n" in shown
+    assert f"perplexity {scores['perplexity']:.3f} per token\n" in shown
     assert scores["earlier"] == [{key: value for key, value in before.items() if key != "earlier"}]
     assert (scores["source"], scores["reference"]) == (str(source), str(reference))
     assert scores["beam_size"] == 1 and "alpha" not in scores

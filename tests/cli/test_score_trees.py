@@ -56,7 +56,7 @@ def test_a_line_without_a_usable_tree_is_a_failed_parse(command, files, failed):
     assert outcome.status == 0
     scores = json.loads(outcome.out)
     assert (scores["without_parse"], scores["gold_brackets"], scores["matched_brackets"]) == (1, 11, 7)
-    assert "1 of 4 lines" in outcome.err and outcome.err.endswith("line 1\n")
+    assert "1 of 4 lines" in outcome.err and outcome.err.endswith("(line 1)\n")
 
 
 @pytest.mark.parametrize(("parses", "lines"), [(PARSES[:2], 2), ([], 0), ([*PARSES, PARSES[0]], 5)])
@@ -68,5 +68,5 @@ def test_a_missing_file_or_damaged_treebank(command, files, tmp_path):
     name, gold, parses = files(PARSES)
     assert_mistake(command(name, gold, tmp_path / "none"), f"{tmp_path / 'none'}: can't be read")
     assert_mistake(command(name, tmp_path / "none", parses), f"{tmp_path / 'none'} does not exist")
-    assert_mistake(command(*files(PARSES, GOLD + "(S (NN dog)")), "gold.mrg.gz, line 7: ", "never closed")
+    assert_mistake(command(*files(PARSES, GOLD + "(S (NN dog)")), "gold.mrg.gz, line 7: ", "not closed")
     assert_mistake(command(*files(PARSES, "Dogs bark.\n")), "gold.mrg.gz, line 1: ", "Penn brackets")

@@ -201,7 +201,7 @@ def test_without_options_it_is_not_asked_for_any(command, echo):
 )
 def test_nbest(command, echo, words, beam_size):
     """A line for each: the number of the text's line, the score, the translation."""
-    widened = "" if words else "--nbest 3 makes the beam 3 wide, in place of 2; --beam-size tells it otherwise\n"
+    widened = "" if words else "--nbest 3 raises the beam size from 2 to 3; set another with --beam-size\n"
     words = ["translate", echo, "--nbest", 3, *words]
     outcome = command(*words, stdin=b"A man.\n\nA dog.\n")
     assert (outcome.status, outcome.err) == (0, widened)

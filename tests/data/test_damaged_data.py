@@ -50,14 +50,14 @@ def packed(tmp_path) -> tuple[Path, Path]:
 
 
 def line_reached(message: str) -> int:
-    return int(re.search(r"line ([\d,]+) was reached", message)[1].replace(",", ""))
+    return int(re.search(r"after line ([\d,]+)", message)[1].replace(",", ""))
 
 
 def test_a_gzip_file_that_is_cut_off(packed):
     path, whole = packed
     path.write_bytes(path.read_bytes()[:-20_000])
     message = told(TextFiles(path, whole))
-    assert message.startswith(f"{path} is no whole gzip file (") and 'set damaged to "skip"' in message
+    assert message.startswith(f"{path}: incomplete or damaged gzip file (") and 'set damaged to "skip"' in message
     reached = line_reached(message)
     assert 100 < reached < len(LINES)
     source = TextFiles(path, whole, damaged="skip")
@@ -75,7 +75,7 @@ def test_of_a_gzip_file_with_a_flipped_bit_nothing_is_read(packed, place):
     if place < 0:  # the checksum itself
         place = (path.stat().st_size + place) / path.stat().st_size
     flip(path, place)
-    assert told(TextFiles(path, whole)).startswith(f"{path} is no whole gzip file (")
+    assert told(TextFiles(path, whole)).startswith(f"{path}: incomplete or damaged gzip file (")
     # The checksum stands at the end, behind lines that look like others.
     source = TextFiles([path, whole], [whole, whole], damaged="skip")
     assert list(source) == [(line, line) for line in LINES]
@@ -140,7 +140,7 @@ def test_a_file_that_changes_between_two_passes(packed, change, damaged):
         source = TextFiles(*packed, damaged=damaged)
         assert len(list(source)) == len(LINES)
         change(path)
-        assert told(source).startswith(f"{path} has changed since reading began (line 0 was reached): ")
+        assert told(source).startswith(f"{path} has changed since reading began (after line 0): ")
         path.write_bytes(gzip.compress(TEXT) if path.suffix else TEXT)
 
 
@@ -160,7 +160,7 @@ def test_a_file_that_is_gone(packed):
     source = TextFiles(*packed, damaged="skip")
     list(source)
     packed[0].unlink()
-    assert told(source).startswith(f"{packed[0]} is gone, it was there when reading began: put it back")
+    assert told(source).startswith(f"{packed[0]} is gone; it existed when reading began: restore it")
 
 
 # -- TensorFlow Datasets ----
@@ -221,7 +221,7 @@ def test_a_damaged_record(dataset, prepared, damage):
     first, second = records(prepared)
     damage(second, 0.5)
     message = told(dataset())
-    assert message.startswith("dataset damaged_translate, split train: damaged after pair ")
+    assert message.startswith("dataset damaged_translate, split train: damaged at or shortly after pair ")
     place = re.search(rf"\({re.escape(str(second))}, record ([\d,]+)\)", message)
     record = int(place[1].replace(",", ""))
     assert 550 < record < 650  # half of 1,200, give or take the lengths of the sentences
@@ -270,10 +270,10 @@ def test_a_datasets_file_that_changes_or_is_gone(dataset, prepared, damaged):
     pairs = iter(source)
     next(pairs)
     grow(path)
-    assert told(pairs).startswith(f"{path} has changed since reading began (pair ")
-    assert told(source).startswith(f"{path} has changed since reading began (pair 0 was reached)")
+    assert told(pairs).startswith(f"{path} has changed since reading began (after pair ")
+    assert told(source).startswith(f"{path} has changed since reading began (after pair 0)")
     path.unlink()
-    assert told(source).startswith(f"{path} is gone (pair 0 was reached): put the first one back")
+    assert told(source).startswith(f"{path} is gone (after pair 0): restore the original")
 
 
 # -- in the middle of a training ----
@@ -349,7 +349,7 @@ def test_a_packed_file_that_rots_in_mid_training(tmp_path):
     replaced = {**STEPS, "training__steps": 100_000, "data__train": "[pairs.gz, pairs.de]"}
     recipe = load_recipe(RECIPE, settings(tmp_path, **replaced))
     message = fails_in_mid_training(recipe, tmp_path / "run", lambda: flip(packed, 0.7))
-    assert message.startswith(f"{packed} is no whole gzip file (")
+    assert message.startswith(f"{packed}: incomplete or damaged gzip file (")
 
 
 @pytest.mark.slow
@@ -367,5 +367,5 @@ def test_a_record_that_rots_in_mid_training(dataset, prepared, tmp_path):
     recipe = load_recipe(RECIPE, settings(prepared, **steps, **places))
     second = records(prepared)[1]
     message = fails_in_mid_training(recipe, tmp_path / "run", lambda: flip(second, 0.5))
-    assert message.startswith("dataset damaged_translate, split train: damaged after pair ")
+    assert message.startswith("dataset damaged_translate, split train: damaged at or shortly after pair ")
     assert f"({second}, record " in message

@@ -121,8 +121,8 @@ def test_missing_file(tmp_path, missing):
 def test_folder_and_pipe_are_no_files(tmp_path):
     there, pipe = write(tmp_path / "there", "x\n"), tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert f"{tmp_path} is no regular file" in told(lambda: TextFiles(tmp_path, there))
-    assert f"{pipe} is no regular file" in told(lambda: TextFiles(pipe, there))
+    assert f"{tmp_path} is not a regular file" in told(lambda: TextFiles(tmp_path, there))
+    assert f"{pipe} is not a regular file" in told(lambda: TextFiles(pipe, there))
 
 
 def test_unreadable_file(tmp_path):
@@ -142,7 +142,7 @@ def test_broken_gzip(tmp_path, damage):
         "mislabelled": b"plain text\n",
     }[damage]
     path = write(tmp_path / "broken.gz", content)
-    assert f"{path} is no whole gzip file" in told(lambda: TextFiles(path, path))
+    assert f"{path}: incomplete or damaged gzip file" in told(lambda: TextFiles(path, path))
 
 
 @pytest.mark.parametrize("source, target, counts", [(5, 3, ("5", "3")), (3, 5, ("3", "5")), (0, 1200, ("0", "1,200"))])
@@ -189,7 +189,7 @@ def test_tsv_takes_the_first_two_columns(tmp_path, packed):
 
 def test_tsv_without_a_tab(tmp_path):
     path = write(tmp_path / "pairs.tsv", "a\tb\nc d\n")
-    assert f"{path}, line 2: 1 column" in told(lambda: TsvFile(path))
+    assert f"{path}, line 2: only 1 column" in told(lambda: TsvFile(path))
 
 
 def test_tsv_invalid_utf8_matters_in_the_columns_used(tmp_path):
@@ -238,7 +238,7 @@ def test_wmt14_by_name(tfds, tmp_path, capfd):
         assert list(source) == list(source) == expected
         swapped = TfdsSource("wmt14_translate/de-en", "train", "de", "en", data_dir=tmp_path)
         assert next(iter(swapped)) == ("Satz 0", "sentence 0")
-        assert "no text 'fr': choose among its own (de, en)" in told(
+        assert "no text in 'fr': choose from de, en" in told(
             lambda: TfdsSource("wmt14_translate/de-en", "train", "fr", "en", data_dir=tmp_path)
         )
     assert capfd.readouterr().out == ""
@@ -296,7 +296,7 @@ def test_unknown_dataset_and_configuration(tfds, tmp_path):
 @pytest.mark.parametrize(
     "error, words",
     [
-        (ConnectionError("no\nroute"), "cannot be fetched (no route)"),
+        (ConnectionError("no\nroute"), "cannot be downloaded (no route)"),
         (ImportError(name="beam"), "pip install beam"),
     ],
 )
@@ -334,7 +334,7 @@ def test_a_folder_without_the_file_or_with_two(tmp_path):
     def message():
         return told(lambda: TfdsSource("translate_folder", "train", "en", "de", data_dir=tmp_path))
 
-    assert f"{tmp_path} must hold one file de.train.txt" in message() and "found none" in message()
+    assert f"{tmp_path} must contain one file de.train.txt" in message() and "found none" in message()
     write(tmp_path / "de.train.txt", "eins\n")
     write(tmp_path / "de.train.bak", "eins\n")
     assert "found de.train.bak, de.train.txt" in message()

@@ -111,7 +111,7 @@ def test_as_many_hypotheses_as_beams_but_for_those_that_are_drawn():
     with pytest.raises(UserError) as raised:
         DecodingOptions(beam_size=4, num_hypotheses=5)
     assert str(raised.value) == (
-        "num_hypotheses is 5; it must be at most beam_size, 4, or give a temperature to draw as many as you like"
+        "num_hypotheses is 5; it must be at most beam_size, 4, or give a temperature to sample any number"
     )
 
 

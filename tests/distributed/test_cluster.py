@@ -59,8 +59,8 @@ def test_without_others_there_is_no_cluster(told, alone):
         (config({"worker": ["a:1", "b:2"]}, index="first"), "it must be like {"),
         (config({"worker": ["a:1", "b:2"]}, index=2), "this is worker 2; its cluster has worker 0, worker 1"),
         (config({"worker": ["a:1", "b:2"]}, "chief"), "this is chief 0; its cluster has worker 0, worker 1"),
-        (config({"worker": ["a:1", "b:2"], "ps": ["c:3"]}), "names ps; give it the jobs chief and worker alone"),
-        (config({"worker": ["a:1", "b:2"]}, "evaluator"), "names evaluator"),
+        (config({"worker": ["a:1", "b:2"], "ps": ["c:3"]}), "names the job ps; only chief and worker are allowed"),
+        (config({"worker": ["a:1", "b:2"]}, "evaluator"), "names the job evaluator"),
         (config({"worker": ["a:1"], "chief": ["b:2", "c:3"]}), "several chiefs"),
         (config({"worker": ["a", "b:2"]}), "the address a; it must be HOST:PORT"),
         (config({"worker": ["a:1", "b:70000"]}), "the address b:70000; it must be HOST:PORT"),
@@ -106,7 +106,7 @@ def test_those_who_do_not_come_are_named():
     host, port = names[1].split(":")
     with (
         socket.create_server((host, int(port))),
-        pytest.raises(UserError, match=rf"waited 0\.5 s in vain for worker 2 \({names[2]}\); start") as error,
+        pytest.raises(UserError, match=rf"no answer from worker 2 \({names[2]}\) within 0\.5 s; start") as error,
     ):
         wait_for_workers(cluster, seconds=0.5)
     assert "worker 1" not in str(error.value)

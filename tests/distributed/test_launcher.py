@@ -104,7 +104,7 @@ def test_a_killed_worker_ends_the_other_soon_and_in_words(killed):
     assert seconds < STOPS_WITHIN
     last = told.splitlines()[-1]
     assert last.startswith("tf-transformer: worker 1 (127.0.0.1:")
-    assert "has gone" in last and "give all workers the same command again" in last
+    assert "has stopped" in last and "give all workers the same command again" in last
     assert "Traceback" not in told
 
 
@@ -112,7 +112,7 @@ def test_a_killed_worker_ends_the_other_soon_and_in_words(killed):
 def test_the_restarted_job_goes_on_exactly(folder, killed, whole):
     """To the bit."""
     _, told = ends(launch(command(folder, "killed")))
-    assert "going on from step" in told
+    assert "resuming from step" in told
     assert_same(RunDirectory.open(folder / "killed"), whole[0])
 
 
@@ -129,10 +129,10 @@ def test_workers_do_not_go_with_one_device_or_with_others(folder):
     words = command(folder, "mistake", training__distribution="single")
     for told, process in (
         ("training.distribution is single", launch(words)),
-        ("TF_CONFIG names others", launch(command(folder, "mistake"), env=environment)),
+        ("TF_CONFIG already names the workers", launch(command(folder, "mistake"), env=environment)),
     ):
         out, line = ends(process, status=2)
-        assert out == "" and line.startswith(f"tf-transformer: --workers is 2, and {told}") and line.count("\n") == 1
+        assert out == "" and line.startswith(f"tf-transformer: --workers is 2, but {told}") and line.count("\n") == 1
 
 
 def told_at(number, folder, name, status):
@@ -149,13 +149,13 @@ def told_at(number, folder, name, status):
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_checkpoint_and_no_process(folder):
     told = told_at(signal.SIGINT, folder, "interrupted", status=130)
-    assert "interrupted; the same command goes on from step" in told and "Traceback" not in told
+    assert "interrupted; the same command resumes from step" in told and "Traceback" not in told
 
 
 @pytest.mark.slow
 def test_sigterm_leaves_a_checkpoint_and_no_process(folder):
     told = told_at(signal.SIGTERM, folder, "terminated", status=os.EX_TEMPFAIL)
-    assert "stopped by SIGTERM; the same command goes on from step" in told and "Traceback" not in told
+    assert "stopped by SIGTERM; the same command resumes from step" in told and "Traceback" not in told
     assert (folder / "terminated" / "checkpoints" / "interrupted.keras").is_file()
 
 
@@ -173,6 +173,6 @@ def test_a_killed_chief_ends_the_others(folder):
         for process in processes[1:]:
             told = process.communicate(timeout=STOPS_WITHIN)[1]
             assert process.returncode == os.EX_TEMPFAIL, told
-            assert "has gone" in told and "Traceback" not in told
+            assert "has stopped" in told and "Traceback" not in told
     finally:
         workers.end(processes)

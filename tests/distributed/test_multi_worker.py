@@ -161,7 +161,7 @@ def test_a_process_in_which_tensorflow_works_already_is_told(monkeypatch):
 
     monkeypatch.setattr(multi_worker, "wait_for_workers", lambda cluster: None)
     tf.constant(1) + 1
-    with pytest.raises(UserError, match="TensorFlow has begun to work in this process"):
+    with pytest.raises(UserError, match="TensorFlow has already started in this process"):
         make_strategy("mirrored")
 
 

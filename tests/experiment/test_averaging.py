@@ -43,7 +43,7 @@ def test_the_last_ones_are_averaged_and_become_the_runs_model(run):
 
 def test_more_than_there_are_is_refused(run):
     checkpoint(run, 10)
-    with pytest.raises(UserError, match="1 checkpoints, of which the last 2 can't be averaged"):
+    with pytest.raises(UserError, match="only 1 checkpoints, so the last 2 can't be averaged"):
         average_checkpoints(run, last=2)
     assert not run.average.exists()
 
@@ -52,7 +52,7 @@ def test_more_than_there_are_is_refused(run):
 def test_checkpoints_of_different_models_are_refused(run, other):
     checkpoint(run, 10, **other)
     checkpoint(run, 20)
-    with pytest.raises(UserError, match="step-00000010.keras: of another model than step-00000020.keras"):
+    with pytest.raises(UserError, match="step-00000010.keras: its model differs from that of step-00000020.keras"):
         average_checkpoints(run, last=2)
     assert not run.average.exists()
 

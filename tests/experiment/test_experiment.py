@@ -344,7 +344,7 @@ def contents(folder):
 def test_another_run_is_not_written_over(run):
     before = contents(run.path)
     with pytest.raises(
-        UserError, match=r"tiny: holds a training that has ended, its scores are in .*; .*--run-dir"
+        UserError, match=r"tiny: contains a finished training, with its scores in .*; .*--run-dir"
     ) as error:
         experiment.train(recipe(seed=2), run.path)
     assert "\n" not in str(error.value)

@@ -317,11 +317,11 @@ def test_exports_lie_side_by_side_and_nothing_else_does(tmp_path):
 def test_a_version_that_is_there_stays_as_it_is(tmp_path):
     folder = export_saved_model(Echo(), tmp_path / "echo" / "3")
     before = contents(tmp_path)
-    with pytest.raises(UserError, match=f"^{folder}: this version is there already"):
+    with pytest.raises(UserError, match=f"^{folder}: this version already exists"):
         export_saved_model(Echo(), folder)
     # A SavedModel straight in the named folder is not mixed with versions.
     shutil.copytree(folder, tmp_path / "bare")
-    with pytest.raises(UserError, match=r"bare: a SavedModel itself"):
+    with pytest.raises(UserError, match=r"bare: is itself a SavedModel"):
         export_saved_model(Echo(), tmp_path / "bare")
     shutil.rmtree(tmp_path / "bare")
     assert contents(tmp_path) == before

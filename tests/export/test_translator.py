@@ -196,7 +196,7 @@ def test_an_empty_text_stays_empty_behind_a_prefix(translator):
         ({"beam_size": "4"}, "beam_size is '4'; it must be a whole number"),
         ({"top_p": 2.0}, "top_p is 2.0"),
         ({"seed": -1}, "seed is -1"),
-        ({"top_k": 5}, "top_k is 5, but no tokens are drawn; give a temperature above 0 too"),
+        ({"top_k": 5}, "top_k is 5, but it only applies to sampling; also give a temperature above 0"),
         ({"top_p": 0.9, "beam_size": 1}, "top_p is 0.9, but"),
         ({"seed": 7}, "seed is 7, but"),
         ({"prefix": ["Ein", "Ein"]}, "prefix must have one string for each text"),

@@ -99,7 +99,7 @@ def test_what_it_can_t_do_is_refused(tmp_path):
     with pytest.raises(ValueError, match="window must be a positive integer, got 0"):
         MultiHeadAttention(12, 3, window=0)
     model = Transformer(1, 8, 2, 16, 20, 20, window=3)
-    with pytest.raises(UserError, match="no attention with a window"):
+    with pytest.raises(UserError, match="does not support attention with a window"):
         export_ctranslate2(model, None, tmp_path / "export")
 
 

@@ -31,7 +31,9 @@ def test_operations_take_one_thread_unless_tensorflow_is_at_work():
 
 def test_with_a_gpu_they_are_refused(monkeypatch):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"] if kind == "GPU" else [])
-    with pytest.raises(UserError, match="parallel_parts is 2, which is for CPUs, and here is a GPU; set it to 1"):
+    with pytest.raises(
+        UserError, match="parallel_parts is 2, which is only for CPUs, but this machine has a GPU; set it to 1"
+    ):
         set_single_threaded_operations(2)
 
 
@@ -42,5 +44,5 @@ def test_a_training_that_comes_too_late_for_them_says_so(eager, tmp_path):
     told = io.StringIO()
     tf.constant(1)  # some work
     experiment.train(recipe, tmp_path / "run", Console(file=told, width=1000))
-    assert "training.parallel_parts is 3, but TensorFlow is at work already" in told.getvalue()
+    assert "training.parallel_parts is 3, but TensorFlow is already running" in told.getvalue()
     assert "set TF_NUM_INTRAOP_THREADS=1" in told.getvalue()

@@ -43,7 +43,7 @@ def test_its_files_hold_it(parser, tmp_path):
     folder = export_saved_model(with_nothing_but(parser, "parse"), tmp_path / "parser")
     loaded = tf.saved_model.load(folder).signatures["parse"](text=tf.constant(TEXTS))
     np.testing.assert_array_equal(loaded["tree"], parser.parse(TEXTS)["tree"])
-    with pytest.raises(UserError, match="no decoder that is told the next word"):
+    with pytest.raises(UserError, match="does not support model.next_word"):
         export_ctranslate2(parser.model, parser.tokenizers, tmp_path / "ct2")
 
 

@@ -73,15 +73,15 @@ def test_files_come_one_after_the_other_and_are_streamed(tmp_path):
 @pytest.mark.parametrize(
     ("content", "line", "what"),
     [
-        (f"{DOGS}\n{DOGS[:-1]}\n{CATS}\n", 2, "1 brackets of the tree are never closed"),
+        (f"{DOGS}\n{DOGS[:-1]}\n{CATS}\n", 2, "1 brackets of the tree are not closed"),
         (f"{DOGS}\n\n{CATS})\n", 3, "a closing bracket"),
         (f"{DOGS}\nDogs bark.\n", 2, "a text, 'Dogs'"),
         ("The dog barks (loudly).\n", 1, "a text, 'The'"),
         (f"{DOGS}\n( (S\n (NP )\n (VP (VB go))))", 2, "a bracket (NP) without words"),
         ("\n(S (NP))", 2, "a bracket (NP) without words"),
         (f"{DOGS} ()", 1, "a bracket () without words"),
-        (f"{DOGS}\n(S the (NN dog))", 2, "'the' in the tree stands beside brackets"),
-        (f"{DOGS}\n(S\n(NP (NN dog) barks))", 2, "'barks' in the tree stands beside brackets"),
+        (f"{DOGS}\n(S the (NN dog))", 2, "'the' in the tree is next to brackets"),
+        (f"{DOGS}\n(S\n(NP (NN dog) barks))", 2, "'barks' in the tree is next to brackets"),
         (DOGS.encode() + b"\n(S (NN caf\xe9))\n", 2, "invalid UTF-8 (byte 0xe9"),
         (f"{DOGS}\n(S {DOGS * 30_000}", 2, "not closed within 100,000"),
     ],
@@ -98,7 +98,7 @@ def test_files_that_cannot_be_read(tmp_path):
         TreeFiles(tmp_path / "none")  # before anything is read
     cut = file_of(tmp_path, gzip.compress(DOGS.encode() * 100)[:-9], "cut.gz")
     message = told(lambda: TreeFiles(cut))
-    assert f"{cut} is no whole gzip file" in message and "skip" not in message
+    assert f"{cut}: incomplete or damaged gzip file" in message and "skip" not in message
     assert "at least one" in told(lambda: TreeFiles([]))
 
 

@@ -29,7 +29,7 @@ from tf_transformer.recipe import load_recipe
         (b"name: a\x00b\n", "not a recipe's YAML"),
         ("name: !!python/object/apply:os.getcwd []\n", "line 1: "),
         ("null: 1\n2: 3\n" + SMALLEST, "unknown key"),
-        ("name: small\n", "data.kind is missing; it tells what the pairs are read from (and 7 more)"),
+        ("name: small\n", "data.kind is missing; it sets what the pairs are read from (and 7 more)"),
         (SMALLEST.replace("data: {kind: demo}", "data: demo"), "data is demo; it must be a section"),
         (SMALLEST.replace("data: {kind: demo}", "data: &a [*a]"), "it must be a section"),
         (SMALLEST.replace("{kind: demo}", "{kind: files, train: &a [*a], validation: b}"), "data.train is"),

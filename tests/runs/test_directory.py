@@ -90,12 +90,14 @@ def test_create_takes_a_new_folder_or_an_empty_one(tmp_path):
 
 
 def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
-    assert "run: holds a training that has ended; to train longer" in fails(RunDirectory.create, empty_run.path)
+    assert "run: contains a finished training; to train longer" in fails(RunDirectory.create, empty_run.path)
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "letter").write_text("dear")
     assert "files: is not empty" in fails(RunDirectory.create, tmp_path / "files")
     assert "letter: is not empty" in fails(RunDirectory.create, tmp_path / "files" / "letter")
-    assert "letter is no folder to write to" in fails(RunDirectory.create, tmp_path / "files" / "letter" / "run")
+    assert "letter is not a folder you can write to" in fails(
+        RunDirectory.create, tmp_path / "files" / "letter" / "run"
+    )
     assert "File name too long" in fails(RunDirectory.create, tmp_path / ("x" * 300))
     assert (tmp_path / "files" / "letter").read_text() == "dear"
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["letter"]
@@ -103,7 +105,7 @@ def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
 
 def test_open_wants_a_run(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
-        assert fails(RunDirectory.open, path).startswith(f"{path}: no run here")
+        assert fails(RunDirectory.open, path).startswith(f"{path}: not a run")
 
 
 def test_best_checkpoint_is_the_best_or_else_the_newest(empty_run):
@@ -129,9 +131,9 @@ def test_a_checkpoint_is_a_model_of_its_run(empty_run, monkeypatch):
 
 def test_a_checkpoint_without_its_run_is_told(empty_run, tmp_path):
     (tmp_path / "alone.keras").touch()
-    assert "a model without its run" in fails(RunDirectory.of_model, tmp_path / "alone.keras")
+    assert "a checkpoint outside its run" in fails(RunDirectory.of_model, tmp_path / "alone.keras")
     assert "no such checkpoint" in fails(RunDirectory.of_model, empty_run.checkpoints / "step-00000007.keras")
-    assert "no run here" in fails(RunDirectory.of_model, tmp_path)
+    assert "not a run" in fails(RunDirectory.of_model, tmp_path)
 
 
 def test_scores_keep_the_earlier_ones(empty_run):
@@ -184,7 +186,7 @@ def test_a_damaged_model_is_told_in_a_line(run, tmp_path, how):
 
 def test_no_model(tmp_path, empty_run):
     assert "no such model" in fails(load_model, tmp_path / "none.keras")
-    assert "no run here" in fails(load_model, tmp_path / "none")
+    assert "not a run" in fails(load_model, tmp_path / "none")
     assert "no checkpoint yet" in fails(load_model, empty_run.path)
 
 

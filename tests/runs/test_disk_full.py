@@ -83,7 +83,7 @@ def test_a_full_disk_stops_the_training_which_goes_on_with_more_room(small_disk,
         patch.setattr(fitting, "EpochEnds", FillDisk)
         experiment.train(loaded, run.path)
     message = str(error.value)
-    assert "\n" not in message and "the same command goes on from" in message
+    assert "\n" not in message and "the same command resumes from" in message
     assert not [path for path in run.path.rglob("*") if "partial" in path.name]
     assert max(path.name for path in run.training_state.iterdir()) == saved.name
 

@@ -156,7 +156,7 @@ def stopped(folder, eager):
 
 def test_a_training_that_was_broken_off_is_left_alone_by_others(folder, stopped):
     before = contents(stopped.path)
-    with pytest.raises(UserError, match="holds another run"):
+    with pytest.raises(UserError, match="contains another run"):
         train(folder, stopped, "never")
     with pytest.raises(UserError, match=r"differs in seed, model\.dff"):
         train(folder, stopped, model__dff=32, seed=3)
@@ -180,19 +180,19 @@ def test_killed_stopped_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(
     told = ends(process, status=75)  # EX_TEMPFAIL
     stopped = newest(killed)
     assert stopped > reached
-    assert "SIGTERM: stopping after the step at work; a second signal ends it at once" in told
-    assert f"stopped by SIGTERM; the same command goes on from step {stopped}" in told
+    assert "SIGTERM: stopping after the current step; a second signal ends the process at once" in told
+    assert f"stopped by SIGTERM; the same command resumes from step {stopped}" in told
     assert not half_written(killed)
 
     state = killed.training_state / f"step-{stopped:08d}"
     flip_a_bit(next(state.glob("*.data-*")), 0.5)
     before = sorted(path.name for path in killed.training_state.glob("step-*"))[-2]
     told = ends(start(folder, killed))
-    assert f"{state}: damaged, passed over" in told
-    assert f"going on from step {int(before.split('-')[1])}" in told
+    assert f"{state}: damaged, skipped" in told
+    assert f"resuming from step {int(before.split('-')[1])}" in told
     assert_same(killed, whole)
     assert not killed.is_unfinished()
-    with pytest.raises(UserError, match="holds a training that has ended"):
+    with pytest.raises(UserError, match="contains a finished training"):
         train(folder, killed)
 
 
@@ -240,7 +240,7 @@ def test_from_a_damaged_state_a_model_gets_nothing(tmp_path, place):
     before = contents(tmp_path)
     model = small_model()
     weights = model.get_weights()
-    with pytest.raises(UserError, match=r"damaged, all of step-00000000, .* nothing was removed") as error:
+    with pytest.raises(UserError, match=r"all saved states are damaged \(step-00000000.* nothing was removed") as error:
         state.restore(model)
     assert "\n" not in str(error.value)
     assert contents(tmp_path) == before
@@ -272,7 +272,7 @@ def test_a_state_of_another_optimizer_is_told_and_kept(tmp_path, change):
     before = contents(tmp_path)
     model = change(small_model())
     weights = model.get_weights()
-    with pytest.raises(UserError, match="whole, but not of this model and optimizer"):
+    with pytest.raises(UserError, match="does not match this model and optimizer"):
         state.restore(model)
     assert contents(tmp_path) == before
     assert all(np.array_equal(*values) for values in zip(weights, model.get_weights(), strict=True))

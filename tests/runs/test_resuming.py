@@ -96,7 +96,7 @@ def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tm
     before = contents(run.path)
     more = with_training(loaded, distribution="mirrored")
     save_recipe(more, run.recipe)
-    with pytest.raises(UserError, match=r"had 1 device\(s\), here are 2, .* begin a new one .* --resume "):
+    with pytest.raises(UserError, match=r"had 1 device\(s\), now there are 2, .* start a new training .* --resume "):
         experiment.train(more, run.path)
     save_recipe(loaded, run.recipe)
     assert contents(run.path) == before
@@ -109,7 +109,7 @@ def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tm
 def test_a_state_that_another_optimizer_can_t_take_is_told(stopped, changes, tmp_path):
     loaded, run = stopped
     changed = with_training(loaded, **changes)
-    with pytest.raises(UserError, match=rf"differs in training\.{next(iter(changes))}; give this one the same"):
+    with pytest.raises(UserError, match=rf"differs in training\.{next(iter(changes))}; use the same values"):
         experiment.train(changed, tmp_path / "new", resume=run.path)
     assert not (tmp_path / "new").exists()
 
@@ -133,7 +133,7 @@ def test_the_same_command_goes_on_with_a_run_that_began_from_another(stopped, tm
     whole = experiment.train(longer, tmp_path / "whole", resume=run.path) if exactly else None
     with ctrl_c_after(7):
         experiment.train(longer, tmp_path / "other", resume=run.path)
-    with pytest.raises(UserError, match="holds another run"):
+    with pytest.raises(UserError, match="contains another run"):
         experiment.train(longer, tmp_path / "other", resume=next(run.training_state.glob("step-*")))
     assert contents(run.path) == before
     shutil.rmtree(run.training_state)
@@ -188,17 +188,17 @@ def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_pa
     shutil.copytree(run.path, ended, ignore=shutil.ignore_patterns("training_state"))
     flip_a_bit(next(newest.glob("*.data-*")), 0.5)
     for path, recipe, told in [
-        (tmp_path / "none", loaded, "no state of a training is here"),
-        (run.training_state / "step-00000007", loaded, "no state of a training is here"),
-        (ended, loaded, "no state of a training is here"),
+        (tmp_path / "none", loaded, "contains no training state"),
+        (run.training_state / "step-00000007", loaded, "contains no training state"),
+        (ended, loaded, "contains no training state"),
         (older, wider, r"differs in model\.dff"),
-        (older, shorter, r"that state is of step 3, and training\.steps is 3; give it more"),
-        (older, at_once, r"of step 3, which training\.steps_per_execution, 2, does not divide"),
+        (older, shorter, r"that state is of step 3; training\.steps is 3 and must be larger"),
+        (older, at_once, r"of step 3, not a multiple of training\.steps_per_execution, 2"),
         (run.path, loaded, r"step-00000005: damaged"),
     ]:
         with pytest.raises(UserError, match=told) as error:
             experiment.train(recipe, tmp_path / "new", resume=path)
         assert "\n" not in str(error.value)
-    with pytest.raises(UserError, match="ended: holds a training that has ended"):
+    with pytest.raises(UserError, match="ended: contains a finished training"):
         experiment.train(loaded, ended, resume=older)
     assert not (tmp_path / "new").exists()

@@ -77,7 +77,7 @@ def test_a_row_that_is_there_twice_is_told(tmp_path):
         ({"rows": {"a/b": {}}}, "rows.a/b"),
         ({"rows": {"base": {"model.dff": "wide"}}}, "row base: --set model.dff=wide: model.dff is wide"),
         ({"rows": {"base": {}, "more": {"modle.dff": 3}}}, "row more: --set modle.dff=3: unknown key modle.dff"),
-        ({"seeds": [1, 1]}, "one is there twice"),
+        ({"seeds": [1, 1]}, "a seed occurs twice"),
         ({"seeds": []}, "seeds: "),
         ({"seeds": ["a"]}, "seeds.0: "),
         ({"vary": {}}, "a sweep has the keys name, recipe, set, rows, seeds"),
@@ -201,7 +201,7 @@ def test_what_failed_goes_on_and_what_is_there_stays(tmp_path):
     written = (folder / "base-seed1" / "scores.json").stat().st_mtime_ns
     scores = run_sweep(runs, folder, told.append)
     assert (folder / "base-seed1" / "scores.json").stat().st_mtime_ns == written
-    assert told[-3:] == ["1 of 2: base-seed1 was there", "2 of 2: late-seed1 ...", "2 of 2: late-seed1"]
+    assert told[-3:] == ["1 of 2: base-seed1 was already finished", "2 of 2: late-seed1 ...", "2 of 2: late-seed1"]
     assert scores["base", 1] == json.loads((folder / "base-seed1" / "scores.json").read_text()) | {"earlier": []}
     assert {(row.row, row.figure) for row in compare(scores, list(sweep.rows))} == {
         (row, figure) for row in ("base", "late") for figure in ("bleu", "perplexity", "training_seconds")

@@ -68,7 +68,7 @@ def test_long_sides_are_cut_with_notice():
 @pytest.mark.parametrize(
     ("attention", "message"),
     [
-        ({}, r"attention has nothing; give encoder, decoder, cross"),
+        ({}, r"attention has no entries; give encoder, decoder, cross"),
         ({"self": np.ones((1, 1, 1, 2))}, r"attention has 'self'; give encoder"),
         ({"cross": np.ones((1, 1, 2, 1))}, r"shape \(1, 1, 2, 1\); expected \(layers, heads, 1, 2\)"),
         ({"cross": np.ones((1, 1, 2))}, r"expected \(layers, heads, 1, 2\)"),
@@ -84,7 +84,7 @@ def test_what_is_no_attention_is_refused(attention, message):
 
 
 def test_an_alignment_of_another_length_is_refused():
-    with pytest.raises(ValueError, match="alignment has 2 places for 1 target tokens"):
+    with pytest.raises(ValueError, match="alignment has 2 entries for 1 target tokens"):
         encode(["a"], ["c"], {"cross": np.ones((1, 1, 1, 1))}, alignment=[0, 0])
 
 

@@ -210,7 +210,7 @@ def test_what_the_user_excludes_from_decay_keeps_its_length_as_well(wrapped):
     stepping = keras.optimizers.LossScaleOptimizer(optimizer) if wrapped else optimizer
     stepping.apply([tf.zeros(weight.shape) for weight in weights], weights)
     assert [float(weight.numpy().flat[0]) for weight in weights] == pytest.approx([1, 0.95, 1, 1])
-    with pytest.raises(ValueError, match="has to be called before the optimizer's first step"):
+    with pytest.raises(ValueError, match="call exclude_from_weight_decay before the optimizer's first step"):
         optimizer.exclude_from_weight_decay(var_names=["kernel"])
 
 

@@ -93,7 +93,7 @@ def test_weights_that_are_not_finite_are_never_saved(eager, tmp_path):
     state = TrainingState(tmp_path, Checkpoints(tmp_path))
     state.set_model(model)
     state.save()
-    with pytest.raises(UserError, match=r"^step 0: sequential.*kernel is not finite any more"):
+    with pytest.raises(UserError, match=r"^step 0: sequential.*kernel is no longer finite"):
         state.wait()
     assert not list(tmp_path.glob("step-*"))
 

@@ -1,7 +1,7 @@
-"""What the command `tf-transformer` does: a thin face over the package, a file for each command.
+"""The commands of `tf-transformer`, one module for each: a thin layer over the package.
 
-Everything heavy is imported inside the commands, so that `--help` answers at once. It lists them in the order in which
-they are imported here.
+Heavy modules are imported inside the commands, so that `--help` answers at once. The help lists the commands in the
+order of the imports below.
 """
 
 # isort: off

@@ -1,4 +1,4 @@
-"""The command that all others belong to."""
+"""The Typer app that all commands belong to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tf_transformer import __version__
 
 app = typer.Typer(
     name="tf-transformer",
-    help='The Transformer of "Attention Is All You Need": train it, score it, export it, translate with it.',
+    help='Train, evaluate and export the Transformer of "Attention Is All You Need", and translate with it.',
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -27,7 +27,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def whole_command(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     pass

@@ -1,4 +1,4 @@
-"""Averaging a run's checkpoints."""
+"""The command `average`: average a run's checkpoints."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tf_transformer.terminal import quiet_tensorflow
 
 @app.command()
 def average(
-    run: Annotated[Path, typer.Argument(help="A run's folder.", show_default=False)],
-    last: Annotated[int, typer.Option(min=2, help="How many checkpoints.")] = 5,
+    run: Annotated[Path, typer.Argument(help="Folder of a run.", show_default=False)],
+    last: Annotated[int, typer.Option(min=2, help="Number of checkpoints to average, counted from the last.")] = 5,
 ) -> None:
-    """Averages a run's last checkpoints, as the paper does; the run's other commands then use the average."""
+    """Averages the last checkpoints of a run, as the paper does. Other commands then use the averaged model."""
     with quiet_tensorflow():
         from tf_transformer.experiment.averaging import average_checkpoints
         from tf_transformer.model_card import renewed

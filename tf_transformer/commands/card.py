@@ -1,4 +1,4 @@
-"""What is to be known of a model before it is used."""
+"""The command `card`: print a model's card."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ def card(
     model: Annotated[
         Path,
         typer.Argument(
-            help="A run's folder or one of its checkpoints, a SavedModel's or a CTranslate2 model's folder.",
+            help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel or of a "
+            "CTranslate2 model.",
             show_default=False,
         ),
     ],
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Prints a model's card: what it is, was trained on and scores, and what it must not be used for."""
+    """Prints a model's card: its architecture, training data, scores and limits."""
     from tf_transformer.model_card import read_card
 
     page, facts = read_card(model)

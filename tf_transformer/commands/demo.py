@@ -1,4 +1,4 @@
-"""The demonstration."""
+"""The command `demo`: train and use a small model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tf_transformer.terminal import quiet_tensorflow
 
 @app.command()
 def demo() -> None:
-    """Trains, scores and exports a toy in minutes, and translates with it."""
+    """Trains a small model on built-in data in minutes, then evaluates it, exports it and translates with it."""
     from tf_transformer.recipe import load_recipe
 
     recipe = load_recipe(OWN / "recipes" / "demo.yaml")

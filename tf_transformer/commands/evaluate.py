@@ -1,4 +1,4 @@
-"""Scoring a model on a file."""
+"""The command `evaluate`: score a model on a file."""
 
 from __future__ import annotations
 
@@ -34,15 +34,19 @@ if TYPE_CHECKING:
 @app.command()
 def evaluate(
     model: Annotated[Path, MODEL_ARGUMENT],
-    source: Annotated[Path | None, typer.Option(help="Sentences to translate, one a line.")] = None,
-    reference: Annotated[Path | None, typer.Option(help="Their translations, one a line.")] = None,
+    source: Annotated[Path | None, typer.Option(help="File of sentences to translate, one per line.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="File of their reference translations, one per line.")] = None,
     trees: Annotated[
-        Path | None, typer.Option(help="For a parser, in place of these: a treebank, in Penn brackets.")
+        Path | None,
+        typer.Option(help="For a parser, instead of --source and --reference: a treebank in Penn brackets."),
     ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without regard to case as well.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Also report case-insensitive BLEU.")] = False,
     tokenize: Annotated[
         str | None,
-        typer.Option(help="How BLEU splits text into words, such as none.", show_default="the run's, or 13a"),
+        typer.Option(
+            help="sacreBLEU tokenizer that BLEU uses: 13a, none (for tokenised text), intl, char, zh, ...",
+            show_default="the run's setting, or 13a",
+        ),
     ] = None,
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
@@ -51,20 +55,26 @@ def evaluate(
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Translates or parses a file and scores it; a run's scores.json gets the figures, but not its checkpoints'."""
+    """Translates or parses a file and scores the output.
+
+    The scores of a run's best model are also written to its scores.json; those of a single checkpoint are not.
+    """
     from tf_transformer.data.sources import TextFiles
 
     check_is_no_file(model)
     changes = given(beam_size=beam_size, alpha=alpha)
     if trees:
         if source or reference or lowercase or tokenize or engine != "tensorflow":
-            raise UserError("--trees scores a parser: leave out what is a translation's")
+            raise UserError(
+                "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize and --engine, which "
+                "are for translations"
+            )
         _evaluate_parser(model, trees, changes, grammar, batch_size, as_json)
         return
     if not (source and reference):
-        raise UserError("what to score it on? give --source FILE and --reference FILE, or a parser --trees FILE")
+        raise UserError("no data to score on; give --source FILE and --reference FILE, or for a parser --trees FILE")
     if grammar is not None:
-        raise UserError("--grammar and --no-grammar are a parser's; give --trees FILE with them, or leave them out")
+        raise UserError("--grammar and --no-grammar are for parsers; use them with --trees FILE, or leave them out")
     pairs = list(TextFiles(source, reference))
     with quiet_tensorflow(streams=True):
         from tf_transformer import experiment
@@ -91,7 +101,7 @@ def _evaluate_parser(
     from tf_transformer.parsing.pairs import TreePairs
     from tf_transformer.parsing.reading import TreeFiles
 
-    pairs = TreePairs(list(TreeFiles(file)))  # what is wrong with it is told before the model is loaded
+    pairs = TreePairs(list(TreeFiles(file)))  # mistakes in the file are reported before the model is loaded
     with quiet_tensorflow(streams=True):
         from tf_transformer import experiment
         from tf_transformer.parsing.parses import evaluate_parses, load_parse
@@ -108,7 +118,7 @@ def _evaluate_parser(
 
 
 def _show_and_keep(scores: dict[str, Any], run: RunDirectory, as_json: bool) -> None:
-    show_scores(scores, as_json)  # first: where they can't be written, they aren't lost
+    show_scores(scores, as_json)  # first, so that they are not lost if the file can't be written
     if not run.chosen:
         from tf_transformer.model_card import renewed
 

@@ -1,4 +1,4 @@
-"""Writing a model for others to load."""
+"""The command `export`: write a run's model as a SavedModel or for CTranslate2."""
 
 from __future__ import annotations
 
@@ -17,33 +17,42 @@ FORMATS = ("savedmodel", "ctranslate2")
 
 @app.command()
 def export(
-    run: Annotated[Path, typer.Argument(help="A run's folder, or one of its checkpoints.", show_default=False)],
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a run, or a checkpoint (RUN/checkpoints/FILE.keras).", show_default=False)
+    ],
     destination: Annotated[
         Path,
         typer.Argument(
             metavar="DEST",
-            help="savedmodels/NAME for the next version, or savedmodels/NAME/VERSION.",
+            help="Folder to write to: savedmodels/NAME for the next version number, or savedmodels/NAME/VERSION. For "
+            "ctranslate2, a new folder.",
             show_default=False,
         ),
     ],
-    file_format: Annotated[
-        str, typer.Option("--format", help="savedmodel, or ctranslate2, whose DEST is the model's own folder.")
-    ] = "savedmodel",
+    file_format: Annotated[str, typer.Option("--format", help="savedmodel or ctranslate2.")] = "savedmodel",
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
-    float16: Annotated[bool, typer.Option("--float16", help="Write a SavedModel's weights in half the size.")] = False,
+    float16: Annotated[
+        bool, typer.Option("--float16", help="Store a SavedModel's weights as float16, half the size.")
+    ] = False,
     quantization: Annotated[
-        str | None, typer.Option(help="Of CTranslate2's weights: int8, int16, float16, ...", show_default=False)
+        str | None,
+        typer.Option(help="Type that CTranslate2 stores the weights in: int8, int16, float16, ...", show_default=False),
     ] = None,
 ) -> None:
-    """Writes a run's best model as a SavedModel with its tokenizer inside, or for CTranslate2."""
+    """Exports a run's best model as a SavedModel that includes the tokenizer, or for CTranslate2."""
     changes = given(beam_size=beam_size, alpha=alpha)
     if file_format not in FORMATS:
         raise UserError(f"--format is {file_format}; choose from {', '.join(FORMATS)}")
     if file_format == "ctranslate2" and (changes or float16):
-        raise UserError("--beam-size, --alpha and --float16 are a SavedModel's; for ctranslate2 give --quantization")
+        raise UserError(
+            "--beam-size, --alpha and --float16 are for --format savedmodel; leave them out, and for smaller weights "
+            "give --quantization"
+        )
     if file_format == "savedmodel" and quantization:
-        raise UserError("--quantization is CTranslate2's; give --format ctranslate2 with it, or --float16")
+        raise UserError(
+            "--quantization is for CTranslate2; add --format ctranslate2, or give --float16 for a SavedModel"
+        )
     with quiet_tensorflow():
         from tf_transformer import experiment
         from tf_transformer.runs.directory import RunDirectory

@@ -1,4 +1,4 @@
-"""Showing what a model attends to."""
+"""The command `inspect`: show a model's attention."""
 
 from __future__ import annotations
 
@@ -20,36 +20,38 @@ from tf_transformer.terminal import (
     quiet_tensorflow,
 )
 
-BLANK = "sentence {} is blank; give words to translate"  # of what `inspect` is given
+BLANK = "sentence {} is empty; give a sentence to translate"
 
 
 @app.command()
 def inspect(
     model: Annotated[Path, MODEL_ARGUMENT],
-    sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE...", help="What to translate.")],
-    logdir: Annotated[Path | None, typer.Option(help="Write it for TensorBoard's tab Attention.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write it as a page of its own.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Write a picture of the last layer's heads.")] = None,
+    sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE...", help="Sentences to translate.")],
+    logdir: Annotated[Path | None, typer.Option(help="Write the attention to this TensorBoard log directory.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the attention to this file as an HTML page.")] = None,
+    png: Annotated[
+        Path | None, typer.Option(help="Write the last layer's heads to this file as a PNG image (one sentence).")
+    ] = None,
 ) -> None:
-    """Shows what a model attends to as it translates: in TensorBoard, as a page, or as a picture."""
+    """Translates sentences and shows the model's attention in TensorBoard, as an HTML page or as an image."""
     if not (logdir or html or png):
-        raise UserError("where to? give --logdir DIR for TensorBoard, --html FILE or --png FILE, or several of them")
+        raise UserError("no output was asked for; give --logdir DIR for TensorBoard, --html FILE or --png FILE")
     check_is_no_file(model)
     for number, sentence in enumerate(sentences, start=1):
         if not sentence.strip():
             raise UserError(BLANK.format(number))
         if os.path.isfile(sentence):
             raise UserError(
-                f"{sentence}: a file; give sentences themselves, such as "
-                f'"$(head -n 1 {shlex.quote(sentence)})" for its first'
+                f"{sentence}: a file, where a sentence is expected; give the sentence itself, for the file's first "
+                f'line "$(head -n 1 {shlex.quote(sentence)})"'
             )
         if not sentence.isascii() and sentence != sentence.encode("utf-8", "replace").decode("utf-8"):
-            raise UserError(f"sentence {number} is not UTF-8; give it in UTF-8")
+            raise UserError(f"sentence {number} is not valid UTF-8; set the terminal's encoding to UTF-8")
     if png and len(sentences) > 1:
-        raise UserError("--png draws one sentence; give one, or --html FILE for several")
+        raise UserError("--png can show only one sentence; give one, or use --html FILE for several")
     check_new_files(html, png)
     if logdir and logdir.exists() and not logdir.is_dir():
-        raise UserError(f"{logdir}: a file; give a folder with --logdir")
+        raise UserError(f"{logdir}: a file; --logdir must be a folder")
     if logdir:
         check_can_be_made(logdir / "run")
     with quiet_tensorflow():
@@ -59,19 +61,19 @@ def inspect(
 
     inspections = inspect(load_attend(model), sentences)
     for number, each in enumerate(inspections, start=1):
-        if not each.target_tokens:  # a tokenizer takes more characters for blanks than Python does
+        if not each.target_tokens:  # tokenizers count more characters as white space than Python does
             raise UserError(BLANK.format(number))
     for each in inspections:
         if each.truncated:
-            notes.print(f"cut to the model's positions: {each.source}")
+            notes.print(f"cut to the model's maximum length: {each.source}")
         print(each.translation)
     if logdir:
-        # A run of its own for each model: they can be compared.
+        # Each model is a TensorBoard run of its own, so that models can be compared.
         write_to_log_dir(logdir / (model.as_posix().strip("./").replace("/", "-") or "model"), inspections)
-        notes.print(f"see the tab Attention of: tensorboard --logdir {logdir}")
+        notes.print(f"to see it, run tensorboard --logdir {logdir} and open the tab Attention")
     if html:
         notes.print(f"page: {write_page(html, inspections, str(model))}")
     if png:
         from tf_transformer.inspection.pictures import plot_inspection
 
-        notes.print(f"picture: {plot_inspection(inspections[0], png)}")
+        notes.print(f"image: {plot_inspection(inspections[0], png)}")

@@ -1,38 +1,48 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
 import typer
 
-RECIPE_ARGUMENT = typer.Argument(help="The recipe, a YAML file; train/recipes holds some.", show_default=False)
-SET_OPTION = typer.Option(
-    "--set", help="Replaces a setting: --set training.steps=200. Repeatable.", metavar="KEY=VALUE"
+RECIPE_ARGUMENT = typer.Argument(
+    help="Recipe to train: a YAML file such as train/recipes/demo.yaml.", show_default=False
 )
-RUN_DIR_OPTION = typer.Option("--run-dir", help="Where the run goes.", show_default="runs/NAME, by the recipe's name")
+SET_OPTION = typer.Option(
+    "--set", help="Replace a setting of the recipe: --set training.steps=200. Repeatable.", metavar="KEY=VALUE"
+)
+RUN_DIR_OPTION = typer.Option(
+    "--run-dir", help="Folder to write the run to.", show_default="runs/NAME, with the recipe's name"
+)
 MODEL_ARGUMENT = typer.Argument(
-    help="A run's folder, one of its checkpoints (RUN/checkpoints/FILE.keras), or a SavedModel's folder.",
+    help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel.",
     show_default=False,
 )
 GRAMMAR_OPTION = typer.Option(
     "--grammar/--no-grammar",
-    help="Search among well-formed trees alone, or among all there is, and mend what is no tree.",
-    show_default="the model's",
+    help="--grammar restricts the search to well-formed trees; --no-grammar searches without that restriction and "
+    "repairs outputs that are not trees.",
+    show_default="the model's setting",
 )
 FILE_ARGUMENT = typer.Argument(
-    help="Sentences, one a line, plain or gzip; - is standard input.", show_default="standard input"
+    help="File of sentences, one per line, plain or gzip; - is standard input.", show_default="standard input"
 )
-BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Sentences translated at once.")
+BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Number of sentences processed at once.")
 RESUME_OPTION = typer.Option(
     "--resume",
     metavar="auto|never|PATH",
-    help="auto: go on with a training that was broken off; never: refuse to; PATH: begin from a state of another run.",
+    help="auto: resume a training that was interrupted in this run's folder; never: stop with an error instead; PATH: "
+    "start from the saved training state of another run.",
 )
 WORKERS_OPTION = typer.Option(
-    "--workers", min=1, help="Train with so many processes on this machine's CPU, to try several workers."
+    "--workers",
+    min=1,
+    help="Number of processes on this machine's CPU to train with, to try out training with several workers.",
 )
 JSON_OPTION = typer.Option("--json", help="Print JSON on standard output.")
 BEAM_OPTION = typer.Option(
-    "--beam-size", min=1, help="Hypotheses side by side; 1 is greedy search.", show_default="the model's"
+    "--beam-size", min=1, help="Beam size; 1 is greedy search.", show_default="the model's setting"
 )
-ALPHA_OPTION = typer.Option("--alpha", min=0, help="Strength of the length penalty.", show_default="the model's")
-ENGINE_OPTION = typer.Option("--engine", help="tensorflow, or ctranslate2 for a model in that format.")
+ALPHA_OPTION = typer.Option(
+    "--alpha", min=0, help="Exponent of the length penalty; 0 is no penalty.", show_default="the model's setting"
+)
+ENGINE_OPTION = typer.Option("--engine", help="tensorflow, or ctranslate2 for a model exported in that format.")

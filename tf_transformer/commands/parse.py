@@ -1,4 +1,4 @@
-"""Parsing a file, or standard input."""
+"""The command `parse`: parse a file or standard input."""
 
 from __future__ import annotations
 
@@ -39,14 +39,19 @@ def parse(
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
     grammar: Annotated[bool | None, GRAMMAR_OPTION] = None,
-    pretty: Annotated[bool, typer.Option("--pretty", help="Draw each tree for a terminal.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Draw the trees as a page of their own.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Draw the tree of one sentence as a picture.")] = None,
+    pretty: Annotated[bool, typer.Option("--pretty", help="Draw each tree over several lines of text.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also draw the trees in this file, an HTML page.")] = None,
+    png: Annotated[
+        Path | None, typer.Option(help="Also draw the tree in this file, a PNG image (one sentence).")
+    ] = None,
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
 ) -> None:
-    """Parses a file, or standard input: a sentence a line, with blanks between its words, gives a tree a line."""
+    """Parses a file or standard input, and writes one tree per line to standard output.
+
+    Each input line is one sentence, with spaces between its words.
+    """
     if sys.stdout is None:
-        raise UserError("standard output is closed; send it to a file or to another command")
+        raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
     check_new_files(html, png)
     file = None if file == Path("-") else file
@@ -70,14 +75,14 @@ def parse(
                     trees.append(parsed.tree)
             sys.stdout.flush()
     if mended:
-        notes.print(f"{mended:,} of the trees had to be mended")
+        notes.print(f"{mended:,} outputs were not well-formed trees and were repaired")
     if png and len(trees) != 1:
-        raise UserError(f"--png draws one tree, and there are {len(trees):,}; give one sentence, or --html FILE")
+        raise UserError(f"--png can show only one tree, not {len(trees):,}; give one sentence, or use --html FILE")
     if html:
         notes.print(f"page: {write_page(trees, html)}")
     if png:
-        notes.print(f"picture: {plot_tree(trees[0], png)}")
+        notes.print(f"image: {plot_tree(trees[0], png)}")
 
 
-# As treebanks write them in words, since they are the trees' own.
+# Brackets in words, as treebanks write them: plain brackets belong to the trees.
 BRACKETS = str.maketrans({"(": "-LRB-", ")": "-RRB-"})

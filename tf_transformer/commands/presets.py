@@ -1,4 +1,4 @@
-"""The paper's configurations."""
+"""The command `presets`: list the paper's configurations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tf_transformer.terminal import notes
 
 @app.command()
 def presets(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
-    """Lists the paper's configurations, with their exact sizes and what the paper says of each."""
+    """Lists the paper's configurations with their exact sizes and the paper's own figures."""
     from tf_transformer.models.presets import PRESETS
 
     if as_json:
@@ -36,6 +36,6 @@ def presets(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
         table.add_row(name, *map(str, [*sizes, *widths, *training, f"{preset.parameters:,}", *paper]))
     Console(width=None if sys.stdout and sys.stdout.isatty() else 120).print(table)
     notes.print(
-        "The last three columns are the paper's: parameters, rounded and up to 4 M off what its vocabulary of 37,000\n"
-        "comes to exactly; perplexity a subword and BLEU on newstest2013, English to German."
+        "The last three columns are the paper's figures: parameters (rounded, and up to 4 M off the exact number for\n"
+        "its vocabulary of 37,000), perplexity per subword, and BLEU on newstest2013, English to German."
     )

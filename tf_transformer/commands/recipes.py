@@ -1,4 +1,4 @@
-"""The project's recipes, for those who have no checkout."""
+"""The command `recipes`: copy the project's recipes, for those who have no checkout."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ OWN = Path(tf_transformer.__file__).with_name("train")
 
 @app.command()
 def recipes(
-    folder: Annotated[Path, typer.Argument(help="Where to; files that are there are left as they are.")] = Path(
-        "train"
-    ),
+    folder: Annotated[Path, typer.Argument(help="Folder to write to; existing files are kept.")] = Path("train"),
 ) -> None:
-    """Writes the project's recipes and sweeps below a folder, to be trained or copied and changed."""
+    """Copies the project's recipes and sweeps to a folder, to train or to adapt."""
     copied = 0
     for own in sorted(OWN.rglob("*.yaml")):
         path = folder / own.relative_to(OWN)
@@ -32,13 +30,13 @@ def recipes(
                 file.write(own.read_bytes())
         except FileExistsError:
             if not path.is_file():
-                raise UserError(f"{path}: is in the way and is no file; give another folder") from None
+                raise UserError(f"{path}: exists and is not a file; give another folder") from None
             if path.read_bytes() != own.read_bytes():
-                notes.print(f"{path}: is there already and is left as it is")
+                notes.print(f"{path}: exists with other content, kept as it is")
             continue
         except OSError as error:
             raise UserError(f"{path}: can't be written ({error.strerror}); give another folder") from None
         copied += 1
         print(path)
     if not copied:
-        notes.print(f"{folder}: all recipes and sweeps are there already")
+        notes.print(f"{folder}: already contains all recipes and sweeps")

@@ -1,4 +1,4 @@
-"""Scoring any parser's trees."""
+"""The command `score-trees`: score the trees of any parser."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ ROWS = {
 @app.command()
 def score_trees(
     gold: Annotated[
-        Path, typer.Argument(help="The treebank's trees: Penn brackets, plain or gzip.", show_default=False)
+        Path, typer.Argument(help="File of the correct trees: Penn brackets, plain or gzip.", show_default=False)
     ],
     predicted: Annotated[
         Path,
         typer.Argument(
-            help="The parser's, one a line, in the same order; a blank line is a parse that failed.",
+            help="File of the parser's trees, one per line, in the same order; an empty line is a failed parse.",
             show_default=False,
         ),
     ],
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Scores any parser's trees: labelled precision, recall and F1, as EVALB has them."""
+    """Scores the trees of any parser: labelled precision, recall and F1, computed as EVALB does."""
     from tf_transformer.parsing.cleaning import clean
     from tf_transformer.parsing.reading import TreeFiles
     from tf_transformer.parsing.scoring import ParseScorer
@@ -60,7 +60,7 @@ def score_trees(
             if line is None:
                 raise _unequal(gold, number + sum(1 for _ in trees), predicted, number - 1)
             cleaned, parse = clean(tree), _parse(line)
-            if cleaned is None:  # of empty elements alone: no sentence
+            if cleaned is None:  # only empty elements: no sentence
                 continue
             if parse is None or parse.words() != cleaned.words():
                 unusable.append(number)
@@ -72,13 +72,13 @@ def score_trees(
     if unusable:
         shown = ", ".join(map(str, unusable[:5])) + (", ..." if len(unusable) > 5 else "")
         notes.print(
-            f"{len(unusable):,} of {number:,} lines of {predicted} hold no tree over the sentence's words, and count "
-            f"as parses that failed, such as line {shown}"
+            f"{len(unusable):,} of {number:,} lines of {predicted} are not a tree over the words of their sentence; "
+            f"they count as failed parses (line {shown})"
         )
 
 
 def _parse(line: str) -> Tree | None:
-    """The cleaned tree of a line; None where it holds none, as parsers write that fail."""
+    """The cleaned tree of a line, or None if the line is not a tree (a failed parse)."""
     from tf_transformer.parsing.cleaning import clean
     from tf_transformer.parsing.reading import read_tree
 
@@ -90,8 +90,8 @@ def _parse(line: str) -> Tree | None:
 
 def _unequal(gold: Path, trees: int, predicted: Path, lines: int) -> UserError:
     return UserError(
-        f"{gold} has {trees:,} trees but {predicted} has {lines:,} lines: line N of the second must be the parse "
-        "of tree N, or blank; make them equal"
+        f"{gold} has {trees:,} trees but {predicted} has {lines:,} lines; line N must be the parse of tree N, or be "
+        "empty; make the two equal in length"
     )
 
 

@@ -1,4 +1,4 @@
-"""Training a recipe many times, with settings and seeds that vary."""
+"""The command `sweep`: train a recipe with several settings and seeds, and compare the results."""
 
 from __future__ import annotations
 
@@ -18,22 +18,29 @@ if TYPE_CHECKING:
     from tf_transformer.sweep.results import Row
 
 SWEEP_SET_OPTION = typer.Option(
-    "--set", help="A setting of every run: --set data.root=FOLDER. Repeatable.", metavar="KEY=VALUE"
+    "--set", help="Replace a setting in all runs: --set data.root=FOLDER. Repeatable.", metavar="KEY=VALUE"
 )
 
 
 @app.command()
 def sweep(
     file: Annotated[
-        Path, typer.Argument(metavar="SWEEP", help="A YAML file; train/sweeps holds some.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="SWEEP", help="Sweep to run: a YAML file such as train/sweeps/table3.yaml.", show_default=False
+        ),
     ],
     overrides: Annotated[list[str] | None, SWEEP_SET_OPTION] = None,
     run_dir: Annotated[
-        Path | None, typer.Option("--run-dir", help="Where the runs go.", show_default="runs/NAME, by its name")
+        Path | None,
+        typer.Option("--run-dir", help="Folder to write the runs to.", show_default="runs/NAME, the sweep's name"),
     ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Trains a recipe with several settings and seeds, and compares what comes out; goes on when it was broken off."""
+    """Trains a recipe with several settings and seeds, and compares the results.
+
+    If it is interrupted, the same command resumes it.
+    """
     from tf_transformer.sweep.settings import load_sweep
 
     loaded, runs = load_sweep(file, overrides or [])
@@ -51,7 +58,7 @@ def sweep(
     else:
         for figure in dict.fromkeys(row.figure for row in rows):
             _show([row for row in rows if row.figure == figure])
-    notes.print(f"table: {folder / 'results.csv'}, picture: {folder / 'results.png'}; tensorboard --logdir {folder}")
+    notes.print(f"table: {folder / 'results.csv'}, plot: {folder / 'results.png'}; tensorboard --logdir {folder}")
 
 
 def _show(rows: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""Training from a recipe."""
+"""The command `train`: train a model from a recipe."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def train(
     workers: Annotated[int, WORKERS_OPTION] = 1,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
-    """Trains a model from a recipe and scores it; broken off, it goes on when the same command is given again."""
+    """Trains a model from a recipe and evaluates it. If it is interrupted, the same command resumes it."""
     from tf_transformer.distributed.cluster import is_chief, read_cluster
     from tf_transformer.recipe import load_recipe
 
@@ -44,8 +44,15 @@ def train(
     loaded = load_recipe(recipe, overrides or [])
     if workers > 1:
         if loaded.training.distribution == "single" or read_cluster():
-            other = "TF_CONFIG names others; unset it" if read_cluster() else "training.distribution is single"
-            raise UserError(f"--workers is {workers}, and {other}, or leave --workers out")
+            if read_cluster():
+                raise UserError(
+                    f"--workers is {workers}, but TF_CONFIG already names the workers; unset TF_CONFIG, or leave out "
+                    "--workers"
+                )
+            raise UserError(
+                f"--workers is {workers}, but training.distribution is single; set it to mirrored, or leave out "
+                "--workers"
+            )
         from tf_transformer.distributed.launcher import run_workers
 
         words = [str(recipe), *(word for each in overrides or [] for word in ("--set", each)), "--resume", resume]

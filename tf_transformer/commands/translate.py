@@ -1,4 +1,4 @@
-"""Translating a file, or standard input."""
+"""The command `translate`: translate a file or standard input."""
 
 from __future__ import annotations
 
@@ -43,30 +43,51 @@ def translate(
         typer.Option(
             "--nbest",
             min=1,
-            help="Print so many translations of each line, each with its score; widens the beam to as many, unless "
-            "--beam-size is given.",
+            help="Number of translations to print for each line, each with its score. The beam size is raised to this "
+            "number unless --beam-size is given.",
         ),
     ] = None,
-    min_length: Annotated[int | None, typer.Option(min=1, help="Fewest tokens, the closing one counted.")] = None,
-    max_length: Annotated[int | None, typer.Option(min=1, help="Most tokens, the closing one counted.")] = None,
+    min_length: Annotated[
+        int | None, typer.Option(min=1, help="Minimum number of output tokens, including the end token.")
+    ] = None,
+    max_length: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of output tokens, including the end token.")
+    ] = None,
     temperature: Annotated[
         float | None,
-        typer.Option(min=0, help="Draw tokens by chance, without a beam; at 1 with the model's probabilities."),
+        typer.Option(
+            min=0,
+            help="Sample at this temperature instead of beam search; 1 uses the model's probabilities unchanged, 0 is "
+            "beam search.",
+        ),
     ] = None,
-    top_k: Annotated[int | None, typer.Option(min=0, help="Draw among so many likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw among the likeliest with this probability.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Of the draws.")] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=0, help="Sample from the K most likely tokens; 0 is no limit.")
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Sample from the most likely tokens whose probabilities add up to P (nucleus sampling)."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**31 - 1, help="Random seed for sampling; the same seed repeats a result.")
+    ] = None,
     replace_unknown: Annotated[
-        bool, typer.Option("--replace-unknown", help="Put the source's word for an unknown token.")
+        bool,
+        typer.Option(
+            "--replace-unknown", help="Replace an unknown output token with the source word it attends to most."
+        ),
     ] = False,
-    cut: Annotated[bool, typer.Option("--cut", help="Translate the beginning of a sentence that is too long.")] = False,
+    cut: Annotated[
+        bool,
+        typer.Option("--cut", help="Cut sentences that exceed the model's maximum length, instead of stopping."),
+    ] = False,
     engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print an object a line: translation, score, truncated.")
+        bool, typer.Option("--json", help="Print one JSON object per line: translation, score, truncated.")
     ] = False,
 ) -> None:
-    """Translates a file, or standard input, line by line to standard output."""
+    """Translates a file or standard input, line by line, to standard output."""
     changes = given(
         beam_size=beam_size,
         alpha=alpha,
@@ -81,11 +102,11 @@ def translate(
     )
     if temperature and alpha is not None and not (nbest or as_json):
         raise UserError(
-            "--alpha ranks and scores what is drawn, of which nothing is shown here; leave it out, or give --nbest or "
-            "--json"
+            "--alpha has no effect here: with --temperature it only changes scores, which are not shown; leave it out, "
+            "or show the scores with --nbest or --json"
         )
     if sys.stdout is None:
-        raise UserError("standard output is closed; send it to a file or to another command")
+        raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
     file = None if file == Path("-") else file
     stream = open_sentences(file)
@@ -100,19 +121,19 @@ def translate(
         and not temperature
         and nbest > (width := own_options(model).beam_size)
     ):
-        notes.print(f"--nbest {nbest} makes the beam {nbest} wide, in place of {width}; --beam-size tells it otherwise")
+        notes.print(f"--nbest {nbest} raises the beam size from {width} to {nbest}; set another with --beam-size")
     streams = streams_of(engine)
     name = "standard input" if file is None else str(file)
     lines = enumerate(read_lines(stream, name), start=1)
-    # Sorted by length within a window, so that batches hold little padding, and written window by window.
+    # Sorted by length within a window, to keep padding small, and written window by window.
     with telling_progress(file) as advance:
         while window := list(islice(lines, 16 * batch_size)):
             translations = translate_texts(function, [line for _, line in window], batch_size, streams, advance)
             for (number, _), translation in zip(window, translations, strict=True):
                 if translation.truncated and not cut:
                     raise UserError(
-                        f"{name}, line {number}: more tokens than the model has positions; split it, or give --cut to "
-                        "translate its beginning"
+                        f"{name}, line {number}: longer than the model's maximum length; split the sentence, or give "
+                        "--cut to translate only its beginning"
                     )
                 write_translation(number, translation, as_json, nbest is not None)
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Where sentence pairs come from, and how they become batches."""
+"""Sources of sentence pairs, and batches of them."""
 
 import lazy_loader
 

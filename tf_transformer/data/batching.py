@@ -1,4 +1,4 @@
-"""How sentence pairs become batches of padded ids, by token count."""
+"""Batches of padded ids from sentence pairs, sized by their number of tokens."""
 
 import itertools
 import random
@@ -27,27 +27,27 @@ def make_batches(
 ) -> tf.data.Dataset:
     """Turns sentence pairs into batches for `model.fit`.
 
-    Pairs stream: no more are held than the shuffle buffer, the open batches and a little read ahead. Pairs of
-    like length make a batch, as many as keep both its sides within `batch_tokens` positions, padding counted.
-    Pairs that are empty, too long or too unlike in length are dropped (`count_pairs` counts them). Each of the others
-    comes exactly once in a finite epoch, whose last batches may be small; for endless ones see `repeat`.
+    Pairs are streamed: only the shuffle buffer, the unfinished batches and a small prefetch are held in memory. A batch
+    has pairs of similar length, as many as keep each side within `batch_tokens` positions, including padding. Pairs
+    that are empty, too long or too unequal in length are dropped (`count_pairs` counts them). Each other pair occurs
+    exactly once in a finite epoch, whose last batches may be small; for endless batches see `repeat`.
 
     Args:
-        pairs: Source and target sentences; anything that can be iterated over anew each epoch.
+        pairs: Source and target sentences, as an iterable that can be read again for each epoch.
         tokenizers: A `TokenizerPair`.
-        batch_tokens: The most positions, padding included, on each side of a batch.
-        max_length: The most tokens on either side of a pair, START or END counted.
-        max_ratio: How many times as long as the other a side may be, END counted; None for any.
-        shuffle_buffer: Pairs to draw from at random, anew each epoch; None for the order given.
-        seed: Makes the order of each epoch the same in every run; None for another each time.
-        repeat: Whether to go on for ever. Epochs then run into each other, with no small batch between them: a pair
-            waits until its bucket (`bucket_bounds`) fills a batch. Where few pairs have a length that takes more
-            epochs than one: such a pair comes late, and then as often in one batch as there were epochs, or not at all
-            before the training ends. Less than a batch of each bucket waits at any time.
-        row_multiple: Each batch's number of rows is a multiple of it, rows of padding filling up the last ones: with
-            the number of devices, each device gets as many rows as the next, which Keras's `fit` asks for.
-        fixed_shapes: Whether all batches of a bucket (`bucket_bounds`) have one shape, at the cost of more padding: for
-            XLA and JAX, which compile a step for each shape.
+        batch_tokens: Maximum number of positions on each side of a batch, including padding.
+        max_length: Maximum number of tokens on each side of a pair, including START or END.
+        max_ratio: Maximum ratio of the longer side to the shorter one, including END; None for no limit.
+        shuffle_buffer: Number of pairs held for shuffling, which differs in each epoch; None for no shuffling.
+        seed: Makes the order of each epoch the same in every run; None for a different order each time.
+        repeat: Whether to repeat the pairs endlessly. Epochs then follow each other without small batches in between: a
+            pair waits until its bucket (`bucket_bounds`) fills a batch. If few pairs have a certain length, this can
+            take several epochs: the pair then comes late, once per epoch in the same batch, or not at all before the
+            training ends. At any time, less than one batch per bucket is waiting.
+        row_multiple: Each batch's number of rows is a multiple of this; rows of padding fill up the last ones. With the
+            number of devices here, all devices get the same number of rows, as Keras's `fit` requires.
+        fixed_shapes: Whether all batches of a bucket (`bucket_bounds`) have the same shape, at the cost of more
+            padding: for XLA and JAX, which compile a step for each shape.
 
     Returns:
         A dataset of `((source_ids, target_ids), labels)`, int32 and padded with 0. Of shape (batch,
@@ -100,7 +100,9 @@ def make_batches(
         if not repeat:
             return [next(epochs)]
         if not any_kept(pairs, tokenizers, max_length, max_ratio):
-            raise UserError("no pair is left: all are empty, too long or too unlike; raise max_length or max_ratio")
+            raise UserError(
+                "no pair is left: all are empty, too long or too unequal in length; raise max_length or max_ratio"
+            )
         # Every iterator begins with the first one, so that a place among the batches can be found again.
         return itertools.count()
 
@@ -234,8 +236,8 @@ def check_batch_tokens(batch_tokens: int, max_length: int, row_multiple: int) ->
     least = max_length * row_multiple
     if batch_tokens < least:
         raise UserError(
-            f"batch_tokens is {batch_tokens}, less than {least}: a batch is cut into {row_multiple} (devices, and the "
-            f"parts that each works on), which each need room for a sentence of max_length, {max_length}; raise "
+            f"batch_tokens is {batch_tokens}, less than {least}: a batch is split into {row_multiple} parts (devices, "
+            f"and each device's parts), and each part needs room for a sentence of max_length, {max_length}; raise "
             "batch_tokens, or lower max_length, gradient_accumulation or parallel_parts (in a recipe "
             "data.batch_tokens, data.max_length, training.gradient_accumulation, training.parallel_parts)"
         )
@@ -243,6 +245,6 @@ def check_batch_tokens(batch_tokens: int, max_length: int, row_multiple: int) ->
 
 def _check(pairs: Iterable, shuffle_buffer: int | None) -> None:
     if shuffle_buffer is not None and shuffle_buffer < 1:
-        raise UserError(f"shuffle_buffer is {shuffle_buffer}: give at least 1, or none for no shuffling")
+        raise UserError(f"shuffle_buffer is {shuffle_buffer}: give at least 1, or None for no shuffling")
     if isinstance(pairs, Iterator):
-        raise UserError("pairs is an iterator, used up after one pass: give a list or a source, such as TextFiles")
+        raise UserError("pairs is an iterator, which can be read only once: give a list or a source, such as TextFiles")

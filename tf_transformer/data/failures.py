@@ -1,4 +1,4 @@
-"""What reading pairs raises, told as it was raised when it comes back out of `tf.data`."""
+"""Restores the original error when reading pairs fails inside `tf.data`."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Which pairs are trained on, and the count of those that are not.
+"""Filters for sentence pairs, which count the pairs that they drop.
 
 `make_batches` and `count_pairs` both go through `encode` and `verdicts`: what is counted is what is dropped.
 """
@@ -148,9 +148,9 @@ def any_kept(pairs: Iterable[tuple[str, str]], tokenizers, max_length: int, max_
 def check_limits(max_length: int, max_ratio: float | None) -> None:
     """Raises UserError where no pair at all could pass."""
     if max_length < 2:
-        raise UserError(f"max_length is {max_length}: it counts the closing token too, so give at least 2")
+        raise UserError(f"max_length is {max_length}: it includes the end token, so give at least 2")
     if max_ratio is not None and not max_ratio >= 1:
-        raise UserError(f"max_ratio is {max_ratio}: give at least 1 (equal lengths), or none for any")
+        raise UserError(f"max_ratio is {max_ratio}: give at least 1 (equal lengths), or None for no limit")
 
 
 def chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:

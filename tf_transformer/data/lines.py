@@ -1,4 +1,4 @@
-"""Files of lines, plain or gzip, that must be whole and stay as they are."""
+"""Text files, plain or gzip, read line by line; reports damaged files and files that change while being read."""
 
 import codecs
 import gzip
@@ -75,13 +75,13 @@ class LineFile:
             except GZIP_ERRORS as error:
                 self._check_is_the_same(file, number)
                 raise UserError(
-                    f"{self.path} is no whole gzip file ({one_line(error)}; line {number:,} was reached): fetch or "
-                    'compress it again, or set damaged to "skip" (data.damaged in a recipe) to leave out what can\'t '
-                    "be read"
+                    f"{self.path}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}): "
+                    'download or compress it again, or set damaged to "skip" (data.damaged in a recipe) to leave out '
+                    "what can't be read"
                 ) from error
             except OSError as error:
                 raise UserError(
-                    f"cannot read {self.path} ({one_line(error)}; line {number:,} was reached): check its disk"
+                    f"cannot read {self.path} ({one_line(error)}; after line {number:,}): check its disk"
                 ) from error
             self._check_is_the_same(file, number)
 
@@ -106,7 +106,7 @@ class LineFile:
     def _open_again(self) -> BinaryIO:
         if not self.path.exists():
             raise UserError(
-                f"{self.path} is gone, it was there when reading began: put it back, and give the command again"
+                f"{self.path} is gone; it existed when reading began: restore it and give the command again"
             )
         return _open(self.path)
 
@@ -121,7 +121,7 @@ def _open(path: Path) -> BinaryIO:
         if not path.exists():
             raise UserError(f"{path} does not exist: give the path of a text file, plain or gzip")
         if not path.is_file():  # a pipe is refused too: a corpus is read more than once
-            raise UserError(f"{path} is no regular file: give the path of a text file, plain or gzip")
+            raise UserError(f"{path} is not a regular file: give the path of a text file, plain or gzip")
         file = path.open("rb")
         if path.suffix != ".gz" and not is_gzip(file):
             return file
@@ -147,7 +147,7 @@ def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:
     """The error of a file that is no longer what reading began with."""
     return UserError(
-        f"{file} {what} ({place} was reached): put the first one back and give the command again, or train anew in "
+        f"{file} {what} (after {place}): restore the original and give the command again, or start a new training in "
         "another folder"
     )
 

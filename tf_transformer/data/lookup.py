@@ -1,4 +1,4 @@
-"""From a batch of ids back to the pairs that it was made of."""
+"""Finds the sentence pairs that a batch of ids was made from."""
 
 from __future__ import annotations
 

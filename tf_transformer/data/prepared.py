@@ -1,4 +1,4 @@
-"""Pairs of TensorFlow Datasets: prepared on the disk, and read in the order in which they are stored."""
+"""Sentence pairs from TensorFlow Datasets, prepared on disk and read in stored order."""
 
 import contextlib
 import difflib
@@ -44,7 +44,7 @@ class PreparedPairs:
             for language in self._languages:
                 if language not in texts:
                     offered = ", ".join(texts) or "none"
-                    raise UserError(f"dataset {name} has no text {language!r}: choose among its own ({offered})")
+                    raise UserError(f"dataset {name} has no text in {language!r}: choose from {offered}")
             _prepare(builder, name)
             try:
                 # In the order of storage: shuffling is the batching's business. Autocache would keep small
@@ -54,7 +54,7 @@ class PreparedPairs:
             except (ValueError, KeyError) as error:
                 offered = ", ".join(builder.info.splits)
                 raise UserError(
-                    f"dataset {name} has no split {split!r} ({one_line(error)}): choose among {offered}"
+                    f"dataset {name} has no split {split!r} ({one_line(error)}): choose from {offered}"
                 ) from error
         if damaged == "skip":
             # The reader goes on with the next file: past a damaged record it does not know where another begins.
@@ -76,8 +76,8 @@ class PreparedPairs:
             self._check_files(number)
             where = " and ".join(self._damaged_records()) or one_line(error)
             raise UserError(
-                f"{self._name}: damaged after pair {number:,} or a little later ({where}): prepare it again, or set "
-                'damaged to "skip" to leave out the rest of such a file'
+                f"{self._name}: damaged at or shortly after pair {number:,} ({where}): prepare it again, or set "
+                'damaged to "skip" to leave out the rest of a damaged file'
             ) from error
         self._check_files(number)
         if self._number is not None and number < self._number:
@@ -167,8 +167,8 @@ def _prepare(builder, name: str) -> None:
         raise UserError(f"dataset {name} needs the package {error.name} to be prepared: {hint}") from error
     except Exception as error:  # network, disk, checksums, and whatever a builder does
         raise UserError(
-            f"dataset {name} is not in {builder.data_dir} and cannot be fetched ({one_line(error)}): "
-            "check the network, or give the data_dir that holds it"
+            f"dataset {name} is not in {builder.data_dir} and cannot be downloaded ({one_line(error)}): "
+            "check the network, or give the data_dir that contains it"
         ) from error
 
 

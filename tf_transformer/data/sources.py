@@ -1,4 +1,4 @@
-"""Where sentence pairs come from: text files, tab-separated files, TensorFlow Datasets.
+"""Sources of sentence pairs: text files, tab-separated files, TensorFlow Datasets.
 
 Every source is an iterable of (source, target) Python strings. It streams, and each `iter()` starts anew.
 What can be found wrong without reading everything (a missing file, an unknown dataset) is found when the
@@ -79,8 +79,8 @@ class _FileSource(Source):
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{line.path}, line {line.number}: invalid UTF-8 (byte 0x{line.content[error.start]:02x}, "
-                f"the line's {error.start + 1}.): convert the file to UTF-8; training can leave such "
-                'pairs out with invalid_utf8 "skip", in a recipe data.invalid_utf8: skip'
+                f"the line's {error.start + 1}.): convert the file to UTF-8; training can also leave "
+                'out such pairs: set invalid_utf8 to "skip" (data.invalid_utf8: skip in a recipe)'
             ) from error
 
 
@@ -193,9 +193,7 @@ class TsvFile(_FileSource):
             # A tab byte is a tab wherever it stands in UTF-8, so columns part before decoding.
             columns = line.content.split(b"\t", maxsplit=2)
             if len(columns) < 2:
-                raise UserError(
-                    f"{line.path}, line {line.number}: 1 column, not 2: put a tab between source and target"
-                )
+                raise UserError(f"{line.path}, line {line.number}: only 1 column: put a tab between source and target")
             yield line._replace(content=columns[0]), line._replace(content=columns[1])
 
 
@@ -268,7 +266,7 @@ def _translate_folder(
     data_dir: StrPath | None, split: str, source_language: str, target_language: str, damaged: str
 ) -> TextFiles:
     if data_dir is None or not Path(data_dir).expanduser().is_dir():
-        raise UserError(f"translate_folder: no folder {data_dir}: let data_dir be one of lang.split.txt files")
+        raise UserError(f"translate_folder: no such folder {data_dir}: give a data_dir with files named LANG.SPLIT.txt")
     folder = Path(data_dir).expanduser()
 
     def file_of(language: str) -> Path:
@@ -276,7 +274,7 @@ def _translate_folder(
         found = sorted(path for path in folder.iterdir() if path.name.startswith(prefix))
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
-            raise UserError(f"{folder} must hold one file {prefix}txt for this split and language: found {names}")
+            raise UserError(f"{folder} must contain one file {prefix}txt for this split and language: found {names}")
         return found[0]
 
     return TextFiles(file_of(source_language), file_of(target_language), damaged=damaged)

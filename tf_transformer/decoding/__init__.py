@@ -1,4 +1,4 @@
-"""Decoding word by word: searches and samplers over a model's step."""
+"""Decoding token by token: searches and samplers over a model's step."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Which source token each target token attends to."""
+"""Alignment: the source token that each target token attends to most."""
 
 from __future__ import annotations
 

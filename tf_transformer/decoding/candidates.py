@@ -1,4 +1,4 @@
-"""The likeliest next tokens, and which of them are allowed."""
+"""The most likely next tokens that are allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search asks of a grammar, which lets some continuations through and no others."""
+"""The interface of grammars, which restrict the tokens that a search can choose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a translation may be asked for."""
+"""Decoding options and their allowed values."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class DecodingOptions:
 
     Attributes:
         beam_size: hypotheses followed side by side; 1 is greedy search.
-        alpha: strength of the length penalty, from 0 to 10: a hypothesis's score is `log P / ((5 + length) / 6)^alpha`.
-        num_hypotheses: translations of each text, best first; in a search at most `beam_size`.
-        min_length: the fewest tokens.
-        extra_length: the most tokens beyond the source's number of them.
-        max_length: the most tokens; None for no other limit than the model's and `extra_length`'s.
-        temperature: 0 searches for the likeliest; from 1e-6 to 1e6 tokens are drawn, at 1 with the model's
-            probabilities, lower prefers likely ones.
-        top_k: draws among so many likeliest tokens; 0 among all.
-        top_p: draws among the likeliest tokens that have this probability together, from 1e-6 to 1.
-        seed: of the draws.
-        replace_unknown: whether an unknown token becomes the source word that it attends to.
+        alpha: exponent of the length penalty, from 0 to 10: a hypothesis's score is `log P / ((5 + length) / 6)^alpha`.
+        num_hypotheses: number of translations of each text, best first; with beam search at most `beam_size`.
+        min_length: minimum number of tokens.
+        extra_length: maximum number of tokens beyond the length of the source.
+        max_length: maximum number of tokens; None for no limit but the model's and that of `extra_length`.
+        temperature: 0 for beam search. From 1e-6 to 1e6, tokens are sampled: 1 uses the model's probabilities, lower
+            values favour likely tokens.
+        top_k: samples from this number of most likely tokens; 0 for all tokens.
+        top_p: samples from the most likely tokens whose probabilities add up to this, from 1e-6 to 1.
+        seed: random seed for sampling.
+        replace_unknown: whether an unknown token is replaced with the source word it attends to most.
 
     Raises:
-        UserError: a value that can't be; it names the option and what is allowed.
+        UserError: an invalid value; the message names the option and what is allowed.
 
     Example:
         >>> DecodingOptions(beam_size=1).alpha
@@ -66,7 +66,7 @@ class DecodingOptions:
         if not self.temperature and self.num_hypotheses > self.beam_size:
             raise UserError(
                 f"num_hypotheses is {self.num_hypotheses}; it must be at most beam_size, {self.beam_size}, "
-                "or give a temperature to draw as many as you like"
+                "or give a temperature to sample any number"
             )
         if self.max_length is not None and self.max_length < self.min_length:
             raise UserError(f"max_length is {self.max_length}; it must be at least min_length, {self.min_length}")
@@ -95,12 +95,10 @@ class DecodingOptions:
             for name in OF_DRAWS:
                 if name in changes:
                     raise UserError(
-                        f"{name} is {changes[name]}, but no tokens are drawn; give a temperature above 0 too"
+                        f"{name} is {changes[name]}, but it only applies to sampling; also give a temperature above 0"
                     )
         if options.temperature and beam_size and beam_size > 1:
-            raise UserError(
-                f"beam_size is {beam_size}, but tokens are drawn, not searched for; leave it out, or give temperature 0"
-            )
+            raise UserError(f"beam_size is {beam_size}, but sampling uses no beam; leave it out, or give temperature 0")
         return options
 
 
@@ -136,7 +134,7 @@ def check_positions(options: DecodingOptions, positions: int) -> None:
     for name in ("min_length", "max_length"):
         value = getattr(options, name)
         if value is not None and value > positions:
-            raise UserError(f"{name} is {value}; the model has {positions} positions, take no more")
+            raise UserError(f"{name} is {value}; the model has {positions} positions; give at most that many")
 
 
 def check_options(options: dict[str, Any]) -> list[Any]:

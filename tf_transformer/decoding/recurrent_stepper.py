@@ -1,4 +1,4 @@
-"""The recurrent model one target position at a time, with what its layers remember of earlier ones."""
+"""Runs the recurrent model one target position at a time, keeping the state of its layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all searches share: the loop over positions, and what they ask of a model."""
+"""What all searches share: the loop over positions and the interface to a model."""
 
 from __future__ import annotations
 

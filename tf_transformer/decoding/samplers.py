@@ -1,4 +1,4 @@
-"""Drawing tokens by chance, reproducibly."""
+"""Reproducible random sampling of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How likely a model finds a given translation."""
+"""The log-probability that a model gives to a translation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding with one hypothesis a row: greedy search and sampling, which differ in how a step's token is chosen."""
+"""Decoding with one hypothesis per row: greedy search and sampling."""
 
 from __future__ import annotations
 

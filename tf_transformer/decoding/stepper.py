@@ -1,4 +1,4 @@
-"""The Transformer one target position at a time, with a cache of what earlier positions left.
+"""Runs the Transformer one target position at a time, with a cache of earlier keys and values.
 
 The layers' own weights do the work, laid out for it: they are read once for a whole search, projections that read the
 same input are one matrix, and all hypotheses of all sentences are the rows of one matrix, which is what a processor

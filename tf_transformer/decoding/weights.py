@@ -1,4 +1,4 @@
-"""Layers' weights as decoding reads them, and what a step does with them.
+"""The layers' weights in the form that decoding uses, and the computations of a step.
 
 They are read once for a whole search, and all hypotheses of all sentences are the rows of one matrix, which is what a
 processor multiplies best.

@@ -1,4 +1,4 @@
-"""Several devices and several machines that train one model."""
+"""Training one model on several devices and machines."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Which workers train together, as the environment variable `TF_CONFIG` tells each of them."""
+"""The workers that train together, read from the environment variable `TF_CONFIG`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def read_cluster() -> Cluster | None:
         raise UserError(f"TF_CONFIG is {text[:80]}; it must be like {FORM}") from None
     other = sorted({*jobs, kind} - {"chief", "worker"})
     if other:
-        raise UserError(f"TF_CONFIG names {other[0]}; give it the jobs chief and worker alone: all work alike here")
+        raise UserError(
+            f"TF_CONFIG names the job {other[0]}; only chief and worker are allowed, since all workers train alike"
+        )
     if len(jobs.get("chief", [])) > 1:
         raise UserError("TF_CONFIG has several chiefs; give it one, and the others as workers")
     addresses = [str(address) for job in ("chief", "worker") for address in jobs.get(job, [])]
@@ -110,8 +112,8 @@ def wait_for_workers(cluster: Cluster, seconds: float = START_SECONDS) -> None:
             names = ", ".join(map(cluster.name, missing))
             if waited > seconds:
                 raise UserError(
-                    f"waited {seconds:g} s in vain for {names}; start the same command there, with the same cluster in "
-                    "TF_CONFIG and its own index, and see what it says"
+                    f"no answer from {names} within {seconds:g} s; start the same command there, with the same cluster "
+                    "in TF_CONFIG and its own index, and read its output"
                 )
             if waited > TELL_SECONDS and not told:
                 logger.warning("waiting for %s", names)

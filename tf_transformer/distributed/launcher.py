@@ -1,4 +1,4 @@
-"""Several workers on one machine, each a process of the same command, for trying how they train together."""
+"""Starts several workers on one machine, each a process of the same command, to try out training with workers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run_workers(words: Sequence[str], workers: int) -> int:
         if failed and not _told_by_chief(processes[0], status):
             time.sleep(0.2)  # for its last words
             end = f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            for line in [*told[failed], f"{end}; the others are ended too\n"]:
+            for line in [*told[failed], f"{end}; the others were stopped too\n"]:
                 sys.stderr.write(f"worker {failed}: {line}")
         return _status(status)
 

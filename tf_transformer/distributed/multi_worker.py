@@ -1,4 +1,4 @@
-"""Several workers, each a process with devices of its own, train one model together.
+"""Training one model with several workers, each a process with its own devices.
 
 Each runs the same program, and they meet in collective operations: a worker that left one out would keep the others
 waiting for ever. So all train, validate and stop alike, and only what needs no other worker is the chief's alone.
@@ -39,8 +39,8 @@ class MultiWorkerStrategy(tf.distribute.MultiWorkerMirroredStrategy):
     def __init__(self, cluster: Cluster) -> None:
         if not keras.__version__.startswith(MENDED_KERAS):
             raise UserError(
-                f"several workers train with Keras {MENDED_KERAS}x, whose fit is mended for them, and not with "
-                f"{keras.__version__}: run pip install 'keras=={MENDED_KERAS}*'"
+                f"training with several workers needs Keras {MENDED_KERAS}x, whose fit this package patches for it; "
+                f"this is {keras.__version__}: run pip install 'keras=={MENDED_KERAS}*'"
             )
         super().__init__()
         self.cluster = cluster
@@ -72,8 +72,8 @@ def multi_worker_strategy(cluster: Cluster) -> tf.distribute.Strategy:
         if "program startup" not in str(error):
             raise
         raise UserError(
-            "TensorFlow has begun to work in this process, and can no longer be told of other workers; call "
-            "make_strategy before anything else"
+            "TensorFlow has already started in this process and can't connect to other workers any more; call "
+            "make_strategy before any other TensorFlow operation"
         ) from None
 
 
@@ -178,8 +178,8 @@ def telling_lost_workers() -> Iterator[None]:
         task = f"{found[1]} {found[2]}" if found else ""
         name = cluster.name(cluster.tasks.index(task)) if task in cluster.tasks else "another worker"
         raise WorkerLost(
-            f"{name} has gone, and the others can't go on without it; see what it said, and give all workers the same "
-            "command again: the training goes on from its last validation"
+            f"{name} has stopped, and the others can't continue without it; read its output, then give all workers the "
+            "same command again: the training resumes from its last validation"
         ) from None
 
 

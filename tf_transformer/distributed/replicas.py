@@ -1,4 +1,4 @@
-"""What a model and its steps know of the devices that share a batch.
+"""Information about the devices that share a batch, for a model and its training steps.
 
 TensorFlow's sum in a device's context, `all_reduce`, has a custom gradient. In a graph each is entered in a registry
 that is never cleared, and with it the graph, the model's weights and its optimizer. Nothing here needs that gradient,

@@ -1,4 +1,4 @@
-"""On which devices a model trains."""
+"""Chooses the devices that a model trains on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
     cluster = read_cluster()
     if cluster:
         if distribution == "single":
-            raise UserError("distribution is single, and TF_CONFIG names several workers; take mirrored, or unset it")
+            raise UserError(
+                "distribution is single, but TF_CONFIG names several workers; set mirrored, or unset TF_CONFIG"
+            )
         # Not above: with this module come the layers and the loss, which do without TensorFlow on other backends.
         from tf_transformer.distributed.multi_worker import multi_worker_strategy
 
@@ -68,7 +70,7 @@ def set_single_threaded_operations(at_once: int) -> bool:
     import tensorflow as tf
 
     if tf.config.list_physical_devices("GPU"):
-        raise UserError(f"parallel_parts is {at_once}, which is for CPUs, and here is a GPU; set it to 1")
+        raise UserError(f"parallel_parts is {at_once}, which is only for CPUs, but this machine has a GPU; set it to 1")
     try:
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(at_once)

@@ -35,8 +35,8 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
     files = run.step_checkpoints()[-last:]
     if len(files) < last:
         raise UserError(
-            f"{run.checkpoints}: {len(files)} checkpoints, of which the last {last} can't be averaged; "
-            "give a smaller --last, or train with a larger training.keep_checkpoints"
+            f"{run.checkpoints}: only {len(files)} checkpoints, so the last {last} can't be averaged; give a smaller "
+            "--last, or train with a larger training.keep_checkpoints"
         )
     model = load_model(files[-1])
     configuration = _configuration(model)
@@ -45,7 +45,7 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
         one = load_model(file)
         # Shapes don't tell: two models may differ in their heads alone.
         if _configuration(one) != configuration:
-            raise UserError(f"{file}: of another model than {files[-1].name}; they can't be averaged")
+            raise UserError(f"{file}: its model differs from that of {files[-1].name}, so they can't be averaged")
         for mean, weight in zip(total, one.trainable_variables, strict=True):
             mean += keras.ops.convert_to_numpy(weight) / last
     for variable, mean in zip(model.trainable_variables, total, strict=True):

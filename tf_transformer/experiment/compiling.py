@@ -1,4 +1,4 @@
-"""A recipe's model, and what it is compiled with."""
+"""Builds and compiles the model of a recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's best checkpoint, as others load it."""
+"""Exports a run's best checkpoint."""
 
 from __future__ import annotations
 

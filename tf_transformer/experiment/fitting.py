@@ -1,4 +1,4 @@
-"""The training of a run: what watches it, what it goes on from, and `fit`."""
+"""The training of a run: callbacks, saved state and `fit`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fit(
     strategy: tf.distribute.Strategy,
     origin_step: int | None = None,
 ) -> float:
-    """Trains a run's model, from where its training was broken off.
+    """Trains a run's model, from its last saved state if there is one.
 
     Args:
         model: built and compiled under the strategy.
@@ -53,7 +53,7 @@ def fit(
         tokenizers: those that the batches were made with.
         batches: of training, endless, and of validation.
         pairs: what they were made of.
-        console: where progress is told.
+        console: where progress is printed.
         strategy: on which devices.
         origin_step: the step of another run's state that this one began from.
 
@@ -102,12 +102,12 @@ def fit(
         callbacks.append(keras.callbacks.LambdaCallback(on_train_begin=state.on_train_begin))
     # The chief takes away what is damaged; then the others find what it found.
     for path in chief_first(strategy, lambda: state.restore(model)):
-        console.print(f"{path}: damaged, passed over", highlight=False, markup=False)
+        console.print(f"{path}: damaged, skipped", highlight=False, markup=False)
     check_agreement(strategy, step=state.step)
     if chief:
         forget_after(run.logs, state.step)
     if state.step:
-        console.print(f"going on from step {state.step:,}", highlight=False)
+        console.print(f"resuming from step {state.step:,}", highlight=False)
     if state.ended:
         return state.seconds
     rest = train_batches.skip(state.step)

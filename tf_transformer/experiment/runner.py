@@ -1,4 +1,4 @@
-"""One training from its recipe, until its scores are there."""
+"""Trains and scores a model from a recipe."""
 
 from __future__ import annotations
 
@@ -57,25 +57,25 @@ def train(
     console: Console | None = None,
     resume: str | os.PathLike = "auto",
 ) -> RunDirectory:
-    """Trains a model, scores its best checkpoint, and leaves everything in a run directory.
+    """Trains a model, scores its best checkpoint, and writes everything to a run's folder.
 
-    Of several workers (`TF_CONFIG`) each calls it alike; the chief alone writes and tells.
+    With several workers (`TF_CONFIG`), each makes the same call; only the chief writes files and reports progress.
 
     Args:
-        recipe: the experiment.
-        run_path: the folder to make; or that of the same recipe's training that was broken off, which then goes on.
-        console: where progress is told; nowhere unless given.
-        resume: "auto": a training that was broken off in `run_path` goes on; "never": its folder is refused; a path: a
-            new run begins from the state of another, a run's folder or one of its `training_state/step-*`; broken off,
-            it goes on with the same path.
+        recipe: the recipe to train.
+        run_path: the folder to create, or the folder of an interrupted training of the same recipe, to resume it.
+        console: where progress is printed; None for no output.
+        resume: "auto" resumes an interrupted training in `run_path`; "never" refuses its folder; a path (a run's folder
+            or one of its `training_state/step-*`) starts a new run from the state of another. If that is interrupted,
+            the same path resumes it.
 
     Returns:
         The run directory.
 
     Raises:
-        UserError: a mistake in the recipe's data, a folder that holds another run, a fault that ends the training, or
-            another backend of Keras than TensorFlow.
-        Preempted: SIGTERM came; the training can go on.
+        UserError: a mistake in the recipe's data, a folder that contains another run, a fault that stops the training,
+            or another Keras backend than TensorFlow.
+        Preempted: SIGTERM stopped the training; it can be resumed.
         WorkerLost: another worker's process has ended.
 
     Example:
@@ -148,7 +148,7 @@ def _train(
     kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
     console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
     if without:
-        console.print(f"model: {', '.join(without)} are a Transformer's, and say nothing of this one", highlight=False)
+        console.print(f"model: a {kind} model ignores {', '.join(without)}", highlight=False)
     with original_errors(train_pairs, validation_pairs):
         seconds_before = fit(
             model,
@@ -178,15 +178,15 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
     # Before TensorFlow's first work.
     if training.parallel_parts > 1 and not set_single_threaded_operations(training.parallel_parts):
         console.print(
-            f"training.parallel_parts is {training.parallel_parts}, but TensorFlow is at work already: unless its "
-            "operations take one thread each, the training is hardly faster; start a process for it, or set "
-            "TF_NUM_INTRAOP_THREADS=1"
+            f"training.parallel_parts is {training.parallel_parts}, but TensorFlow is already running in this process: "
+            "training is hardly faster unless TensorFlow's operations use one thread each; train in a new process, or "
+            "set TF_NUM_INTRAOP_THREADS=1"
         )
     strategy = make_strategy(training.distribution)
     if strategy.num_replicas_in_sync > 1 and training.steps_per_execution > 1:
         raise UserError(
-            f"training.steps_per_execution is {training.steps_per_execution}; on several devices, "
-            f"{strategy.num_replicas_in_sync} here, it must be 1: Keras can't do more there"
+            f"training.steps_per_execution is {training.steps_per_execution}; on several devices (here "
+            f"{strategy.num_replicas_in_sync}) it must be 1, since Keras supports no other value there"
         )
     return strategy
 

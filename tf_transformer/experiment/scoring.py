@@ -1,4 +1,4 @@
-"""What a run's best checkpoint scores on a set."""
+"""Scores a run's best checkpoint on a data set."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def evaluate(
     recipe = load_recipe(run.recipe)
     if isinstance(pairs, TreePairs) != (recipe.task == "parsing"):
         if recipe.task == "parsing":
-            raise UserError(f"{run.path}: a parser, which is scored on trees; give --trees FILE")
+            raise UserError(f"{run.path}: a parser, which is scored on trees; give --trees FILE instead")
         raise UserError(NO_PARSER.format(run.path))
     model, tokenizers = load_model(run.best_checkpoint(), "float32"), run.load_tokenizers()
     compile_model(model, recipe)

@@ -1,4 +1,4 @@
-"""From a trained model to what can be served: text in, text out, the tokenizer inside."""
+"""Exports trained models, with their tokenizers, for serving: text in, text out."""
 
 import lazy_loader
 

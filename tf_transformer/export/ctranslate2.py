@@ -1,4 +1,4 @@
-"""Writes a trained model as CTranslate2 has it: a library that decodes fast, without TensorFlow, on CPU and GPU."""
+"""Exports a trained model for CTranslate2, a library for fast decoding without TensorFlow on CPU and GPU."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def free_folder(destination: str | os.PathLike) -> Path:
     """
     folder = Path(destination)
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: a file; give a new folder")
+        raise UserError(f"{folder}: a file; give a new folder to export to")
     if folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"{folder}: a folder with something in it, which is left as it is; give a new one")
+        raise UserError(f"{folder}: the folder is not empty and was not changed; give a new one")
     return folder
 
 
@@ -99,13 +99,13 @@ def export_ctranslate2(
     from tf_transformer.models.transformer import Transformer
 
     if not isinstance(model, Transformer):
-        raise UserError(f"CTranslate2 has no {type(model).__name__}, but Transformers; export this as a SavedModel")
+        raise UserError(f"CTranslate2 supports Transformers, not a {type(model).__name__}; export this as a SavedModel")
     if model.window is not None:
-        raise UserError("CTranslate2 has no attention with a window; export this as a SavedModel")
+        raise UserError("CTranslate2 does not support attention with a window; export this as a SavedModel")
     if model.next_word is not None:
-        raise UserError("CTranslate2 has no decoder that is told the next word; export this as a SavedModel")
+        raise UserError("CTranslate2 does not support model.next_word; export this as a SavedModel")
     if tokenizers.target_kind == "brackets":
-        raise UserError("CTranslate2 can't search among trees; export a parser as a SavedModel")
+        raise UserError("CTranslate2 can't restrict its search to trees; export a parser as a SavedModel")
     folder = free_folder(destination)
     spec = _quantized(transformer_spec(model, tokenizers), quantization)
     options = options or DecodingOptions()

@@ -1,4 +1,4 @@
-"""Translates with CTranslate2, in the terms of `Translator`: the same tokenizers, limits and scores."""
+"""Translates with CTranslate2, with the same tokenizers, limits and scores as `Translator`."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None 
     path = Path(path)
     for name in ("model.bin", "config.json"):
         if not (path / name).is_file():
-            raise UserError(f"{path / name}: no such file; give a folder that `export --format ctranslate2` made")
+            raise UserError(f"{path / name}: no such file; give a folder that `export --format ctranslate2` wrote")
     check_checksums(path, "export the model again")
     try:
         settings = json.loads((path / "config.json").read_text(encoding="utf-8"))[SETTINGS]
@@ -194,8 +194,6 @@ def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None 
 def _check(options: DecodingOptions, positions: int) -> None:
     check_positions(options, positions)
     if options.num_hypotheses != 1:
-        raise UserError(
-            f"num_hypotheses: {options.num_hypotheses} with CTranslate2, which gives one here; use a SavedModel"
-        )
+        raise UserError(f"num_hypotheses is {options.num_hypotheses}; CTranslate2 supports only 1; use a SavedModel")
     if options.replace_unknown:
-        raise UserError("replace_unknown: not with CTranslate2; use a SavedModel")
+        raise UserError("replace_unknown is not supported with CTranslate2; use a SavedModel")

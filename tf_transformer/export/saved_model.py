@@ -1,4 +1,4 @@
-"""Writes SavedModels where TensorFlow Serving looks for them: `NAME/VERSION/`."""
+"""Writes SavedModels in the layout of TensorFlow Serving: `NAME/VERSION/`."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def version_folder(destination: str | os.PathLike) -> Path:
         raise UserError(f"{destination}: a file; give a folder such as savedmodels/NAME")
     if not destination.name.isdecimal():
         if (destination / "saved_model.pb").exists():
-            raise UserError(f"{destination}: a SavedModel itself, which is left as it is; give another folder")
+            raise UserError(f"{destination}: is itself a SavedModel and was not changed; give another folder")
         versions = [int(p.name) for p in destination.glob("*") if p.name.isdecimal()]
         return destination / str(max(versions, default=0) + 1)
     if destination.exists():
-        raise UserError(f"{destination}: this version is there already and is left as it is; give another number")
+        raise UserError(f"{destination}: this version already exists and was not changed; give another number")
     return destination
 
 

@@ -1,4 +1,4 @@
-"""What TensorFlow Serving reads beside a SavedModel: the requests it warms the model up with."""
+"""Writes the warm-up requests that TensorFlow Serving reads from a SavedModel's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How decoding options go into the signature `translate_with_options`, and how its faults are told."""
+"""Decoding options as inputs of the signature `translate_with_options`, and its error messages."""
 
 from __future__ import annotations
 

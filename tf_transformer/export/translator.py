@@ -1,4 +1,4 @@
-"""The model together with its tokenizers: text in, text out, all of it in the graph."""
+"""A model together with its tokenizers: text in, text out, entirely inside the graph."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Files that are whole: written at once or not at all, and checked by their checksums."""
+"""Safe files: written completely or not at all, and verified with checksums."""

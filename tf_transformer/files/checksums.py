@@ -1,4 +1,4 @@
-"""Checksums of a folder's files, by which damage is found and told by name.
+"""Checksums of a folder's files, to find damaged files.
 
 `SHA256SUMS` is in the format of `sha256sum`: `sha256sum -c SHA256SUMS`, run in the folder, checks it too.
 """
@@ -65,14 +65,14 @@ def check_checksums(folder: str | os.PathLike, remedy: str) -> None:
         raise UserError(f"{sums}: can't be read ({error}); {remedy}") from None
     lines = [_LINE.fullmatch(line) for line in text.splitlines(keepends=True)]
     if not lines or not all(line and _lies_inside(line[2]) for line in lines):
-        raise UserError(f"{sums}: damaged, no list of checksums; {remedy}")
+        raise UserError(f"{sums}: damaged, not a list of checksums; {remedy}")
     for digest, name in (line.groups() for line in lines):
         try:
             found = _digest(folder / name)
         except OSError as error:
             raise UserError(f"{folder / name}: can't be read ({error.strerror}); {remedy}") from None
         if found != digest:
-            raise UserError(f"{folder / name}: damaged, it is not what {CHECKSUMS} says; {remedy}")
+            raise UserError(f"{folder / name}: damaged, its checksum differs from {CHECKSUMS}; {remedy}")
 
 
 def _lies_inside(name: str) -> bool:

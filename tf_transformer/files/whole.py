@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Writes files completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tf_transformer.errors import UserError, reason
 
-AGAIN = "mend that, and give the command again"
+AGAIN = "fix that, and give the command again"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Looking into a model: what it attends to as it translates, and pictures of it."""
+"""A model's attention as it translates, and plots of it."""
 
 import lazy_loader
 

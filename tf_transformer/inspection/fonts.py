@@ -1,4 +1,4 @@
-"""Which of the installed fonts a picture is drawn with, and what is shown for characters that none of them holds."""
+"""Chooses installed fonts for plots, and replacements for characters that no font has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tokens are shown to people: a word begins bare, and what goes on with it has a dot before it.
+"""How tokens are displayed: the first token of a word as it is, later ones with a dot before them.
 
 Tokenizers tell the two apart in different ways. The tab Attention does the same (`tensorboard/static/tokens.js`).
 """

@@ -1,4 +1,4 @@
-"""Looking into a model: what it attends to as it translates."""
+"""A model's attention as it translates a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""F1 of some validation sentences at each validation."""
+"""A callback that computes F1 on some validation sentences at each validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a treebank's trees have that a parser is not asked for is taken away."""
+"""Removes from a treebank's trees what a parser does not have to predict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees drawn: as text for a terminal, as a picture, and as a page.
+"""Draws trees as text for a terminal, as an image and as an HTML page.
 
 All three lay the sentence out from top to bottom, a word a line, and let the constituents grow from left to right: so
 a sentence of any length keeps the width of a page.

@@ -1,4 +1,4 @@
-"""The grammar of linearised trees, for a search that writes nothing else."""
+"""The grammar of linearised trees, which restricts a search to well-formed trees."""
 
 from __future__ import annotations
 

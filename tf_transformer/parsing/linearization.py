@@ -1,4 +1,4 @@
-"""A tree as the sequence of tokens that a model writes, and back.
+"""Converts trees to the token sequences that a model writes, and back.
 
 Depth first, as Vinyals et al. (2015) have it: an opening bracket with its label, a closing bracket with its label, and
 for each word `XX`, or its part-of-speech tag. A sentence of n words and k constituents has n + 2k tokens.
@@ -40,7 +40,9 @@ def linearise(tree: Tree, tags: bool = False) -> list[str]:
         if kind is LEAF:
             tokens.append(node.tag if tags else WORD)
         elif not node.label or not node.children:
-            raise UserError(f"a constituent without {'words' if node.label else 'label'} in {str(tree)[:80]}: clean it")
+            raise UserError(
+                f"a constituent without {'words' if node.label else 'label'} in {str(tree)[:80]}: call clean() first"
+            )
         else:
             tokens.append(f"({node.label}" if kind is OPEN else f"){node.label}")
     return tokens
@@ -74,7 +76,7 @@ def build_tree(tokens: Sequence[str], words: Sequence[str]) -> Tree:
             label, children = path.pop()
             path[-1][1].append(Tree(label, children))
         else:
-            raise UserError(f"token {place + 1}, {token!r}, does not go on a tree over {len(words)} words: mend it")
+            raise UserError(f"token {place + 1}, {token!r}, can't continue a tree over {len(words)} words: use mend()")
     if not tokens or len(path) > 1 or used < len(words):
-        raise UserError(f"{len(tokens)} tokens are no whole tree over {len(words)} words: mend them")
+        raise UserError(f"{len(tokens)} tokens are not a complete tree over {len(words)} words: use mend()")
     return path[0][1][0]

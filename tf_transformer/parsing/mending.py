@@ -1,4 +1,4 @@
-"""Whatever a model writes becomes a tree over the sentence's words."""
+"""Repairs a model's output so that it is a tree over the sentence's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tokens tell a parser's decoder what word comes next."""
+"""The tokens that give a parser's decoder the sentence's next word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees as pairs of a sentence and what a model writes for it."""
+"""Trees as pairs of a sentence and its linearised tree."""
 
 from __future__ import annotations
 

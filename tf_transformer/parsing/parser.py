@@ -1,4 +1,4 @@
-"""The model together with its tokenizers: a sentence in, its tree in brackets out, all of it in the graph."""
+"""A model together with its tokenizers: a sentence in, its tree in brackets out, entirely inside the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing many sentences with a run or a SavedModel, and scoring what comes out."""
+"""Parsing many sentences with a run or a SavedModel, and scoring the trees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator
     from tf_transformer.translation import Translate, Translation
 
-NO_PARSER = "{} translates, and does not parse; give one that was trained with task: parsing"
+NO_PARSER = "{}: a translation model, not a parser; give a model trained with task: parsing"
 
 
 class Parse(NamedTuple):
@@ -87,7 +87,8 @@ def load_parse(
         return ParseFunction(load_translate(path, changes), False)
     if changes:
         raise UserError(
-            f"{path}: a SavedModel parses as it was exported; export the run anew with {' and '.join(changes)}"
+            f"{path}: a SavedModel's parsing options are fixed when it is exported; export the run again with "
+            f"{' and '.join(changes)}"
         )
     signature = load_signature(path, "parse")
     return _with_grammar(lambda texts: signature(text=texts))

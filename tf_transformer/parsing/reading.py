@@ -1,4 +1,4 @@
-"""Penn brackets: out of files, streamed, and out of strings.
+"""Reads trees in Penn brackets from files (streamed) and strings.
 
 No library reads them here. NLTK's, which is the usual one, gives the same trees for both CRAFT files, but takes a
 second to import, refuses trees that are nested over 500 deep, which a model's output may be, and knows neither files
@@ -59,7 +59,7 @@ class TreeFiles:
         if isinstance(paths, StrPath):
             paths = [paths]
         if not paths:
-            raise UserError("no file of trees: give at least one")
+            raise UserError("no file of trees was given: give at least one")
         self._files = [LineFile(Path(path).expanduser()) for path in paths]
 
     def __iter__(self) -> Iterator[Tree]:
@@ -86,7 +86,7 @@ def read_tree(text: str) -> Tree:
     """
     trees = list(_trees([("tree", text)]))
     if len(trees) != 1:
-        raise UserError(f"{len(trees)} trees where one is wanted: {_ADVICE}")
+        raise UserError(f"{len(trees)} trees where one is expected: {_ADVICE}")
     return trees[0]
 
 
@@ -105,7 +105,9 @@ def _texts(file: LineFile) -> Iterator[tuple[str, str]]:
     except UserError as error:
         if isinstance(error.__cause__, GZIP_ERRORS):  # its advice is for pairs, of which some can be left out
             reason = one_line(error.__cause__)
-            raise UserError(f"{file.path} is no whole gzip file ({reason}): fetch or compress it again") from error
+            raise UserError(
+                f"{file.path}: incomplete or damaged gzip file ({reason}): download or compress it again"
+            ) from error
         raise
 
 
@@ -120,7 +122,7 @@ def _trees(texts: Iterable[tuple[str, str]]) -> Iterator[Tree]:
             if not path:
                 if not opens:
                     what = "a closing bracket without its opening one" if closes else f"a text, {part[0][:40]!r}"
-                    raise UserError(f"{place}: {what}, where a tree would begin: {_ADVICE}")
+                    raise UserError(f"{place}: {what}, where a tree should begin: {_ADVICE}")
                 begun, parts = place, 0
             parts += 1
             if parts > _MOST_PARTS:
@@ -136,7 +138,7 @@ def _trees(texts: Iterable[tuple[str, str]]) -> Iterator[Tree]:
             else:
                 path[-1][1].append(part[0])
     if path:
-        raise UserError(f"{begun}: {len(path)} brackets of the tree are never closed: {_ADVICE}")
+        raise UserError(f"{begun}: {len(path)} brackets of the tree are not closed: {_ADVICE}")
 
 
 def _content(label: str, inside: list[Tree | Leaf | str], place: str) -> list[Tree | Leaf]:
@@ -147,7 +149,5 @@ def _content(label: str, inside: list[Tree | Leaf | str], place: str) -> list[Tr
     if not words:
         return [Tree(label, inside)]
     if len(words) < len(inside):
-        raise UserError(
-            f"{place}: {words[0][:40]!r} in the tree stands beside brackets: give each word a tag, (NN dog)"
-        )
+        raise UserError(f"{place}: {words[0][:40]!r} in the tree is next to brackets: give each word a tag, (NN dog)")
     return [Leaf(label, word) for word in words]

@@ -1,4 +1,4 @@
-"""How near a parser's trees are to the treebank's: the figures of EVALB, the reference program, with COLLINS.prm.
+"""Scores a parser's trees as EVALB, the reference program, does with COLLINS.prm.
 
 A bracket is a constituent's label with the words it spans. Precision is the share of predicted brackets that the
 treebank has too, recall the share of the treebank's that were predicted, counted over all sentences together; as often

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, in one line."""
+"""Explains what is wrong with a recipe, in one line."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def _problem(mistake: Any, key: str) -> str:
     if mistake["type"] == "refused":
         return mistake["msg"]
     if mistake["type"] == "missing":
-        return f"is missing; it tells {SECTIONS.get(section, Recipe).model_fields[leaf].description}"
+        return f"is missing; it sets {SECTIONS.get(section, Recipe).model_fields[leaf].description}"
     in_pydantics_words = mistake["msg"].replace("Input should be", "it must be")
     return f"is {shown(mistake['input'])}; {_ALLOWED.get(mistake['type'], in_pydantics_words)}"

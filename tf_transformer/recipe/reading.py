@@ -1,4 +1,4 @@
-"""Recipes as YAML files: reading one with all it extends, replacing settings, saving it."""
+"""Recipes as YAML files: reading one with the recipes it extends, replacing settings, saving it."""
 
 from __future__ import annotations
 

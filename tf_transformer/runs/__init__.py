@@ -1,4 +1,4 @@
-"""A run: what lies where in its folder, and how it goes on after it was stopped."""
+"""Runs: the files in their folders, and how they resume after an interruption."""
 
 import lazy_loader
 

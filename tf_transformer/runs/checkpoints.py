@@ -1,4 +1,4 @@
-"""The models that a training leaves: the newest, and the best."""
+"""The checkpoints that a training writes: the newest and the best."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     def _write(self, name: str, write: Callable[[Path], Any]) -> Path:
         path = self.directory / name
-        advice = "mend that: the same command goes on from the last state saved"
+        advice = "when that is fixed, the same command resumes from the last saved state"
         with written_whole(path, "the checkpoint", advice) as partial:
             write(partial)
         return path

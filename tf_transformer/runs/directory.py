@@ -1,4 +1,4 @@
-"""A run's folder: what lies where, and the models in it."""
+"""A run's folder: its files and models."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ LOCK = "lock"  # in the folder of the states, which is there as long as there is
 
 
 class RunDirectory:
-    """The folder that one training fills.
+    """The folder of one training.
 
-    It holds `recipe.yaml` (resolved), `tokenizer/`, `checkpoints/`, `logs/` (for TensorBoard), `training.json` (with
-    what it was trained), `scores.json` and `model_card.md`; until
-    the training has ended also `training_state/`, from which it can go on.
+    It contains `recipe.yaml` (resolved), `tokenizer/`, `checkpoints/`, `logs/` (for TensorBoard), `training.json`
+    (corpus, devices and versions), `scores.json` and `model_card.md`; until the training has finished, also
+    `training_state/`, from which it can be resumed.
 
     Args:
         path: the folder.
@@ -65,23 +65,25 @@ class RunDirectory:
             free = not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
             nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
         except OSError as error:
-            raise UserError(f"{self.path}: can't be made: {error.strerror}; choose another folder") from None
+            raise UserError(f"{self.path}: can't be created: {error.strerror}; choose another folder") from None
         if not free and self.recipe.exists() and not self.is_unfinished():
-            scores = f", its scores are in {self.scores}" if self.scores.exists() else ""
+            scores = f", with its scores in {self.scores}" if self.scores.exists() else ""
             raise UserError(
-                f"{self.path}: holds a training that has ended{scores}; to train longer, begin anew with more "
+                f"{self.path}: contains a finished training{scores}; to train longer, start a new run with more "
                 "training.steps and another --run-dir"
             )
         if not free:
-            what = "holds another run" if self.recipe.exists() else "is not empty"
+            what = "contains another run" if self.recipe.exists() else "is not empty"
             raise UserError(
-                f"{self.path}: {what}, which is left as it is; choose another folder with --run-dir, or move it away"
+                f"{self.path}: {what} and was not changed; choose another folder with --run-dir, or move this one away"
             )
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-            raise UserError(f"{self.path}: can't be made, {nearest} is no folder to write to; choose another folder")
+            raise UserError(
+                f"{self.path}: can't be created: {nearest} is not a folder you can write to; choose another folder"
+            )
 
     def is_unfinished(self) -> bool:
-        """Whether a training lies here that was broken off."""
+        """Whether the folder contains an interrupted training."""
         return os.path.isdir(self.training_state)  # unlike pathlib's, it takes a name that is too long for a no
 
     @classmethod
@@ -98,7 +100,7 @@ class RunDirectory:
             run.training_state.mkdir(parents=True)
             run.checkpoints.mkdir()
         except OSError as error:
-            raise UserError(f"{run.path}: the run's folder can't be made: {error.strerror}") from None
+            raise UserError(f"{run.path}: the run's folder can't be created: {error.strerror}") from None
         return run
 
     @contextmanager
@@ -114,8 +116,8 @@ class RunDirectory:
             except BlockingIOError:
                 file.seek(0)
                 raise UserError(
-                    f"{self.path}: another process is training here ({file.read().strip() or 'just begun'}); wait for "
-                    "its end, or choose another folder with --run-dir"
+                    f"{self.path}: another process is training here ({file.read().strip() or 'just started'}); wait "
+                    "until it ends, or choose another folder with --run-dir"
                 ) from None
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
@@ -123,7 +125,7 @@ class RunDirectory:
             yield
 
     def end_training(self) -> None:
-        """Removes what only a training that goes on would need."""
+        """Removes the files that only a resumed training needs."""
         # Renamed at once: half of it must not look like a training that was broken off.
         ended = self.training_state.rename(self.path / ".training_state-ended")
         shutil.rmtree(ended)
@@ -137,7 +139,7 @@ class RunDirectory:
         """
         run = cls(path)
         if not run.recipe.is_file():
-            raise UserError(f"{run.path}: no run here (no recipe.yaml); give the folder that `train` made")
+            raise UserError(f"{run.path}: not a run (it has no recipe.yaml); give a folder that `train` wrote")
         return run
 
     @classmethod
@@ -158,8 +160,8 @@ class RunDirectory:
         folder = path.absolute().parents[1]  # of a lone name too
         if not (folder / "recipe.yaml").is_file():
             raise UserError(
-                f"{path}: a model without its run, whose recipe and tokenizers a translation needs; give a run's "
-                "folder, or RUN/checkpoints/FILE.keras"
+                f"{path}: a checkpoint outside its run, without the recipe and tokenizers that translating needs; give "
+                "a run's folder, or RUN/checkpoints/FILE.keras"
             )
         run = cls.open(folder)
         run.chosen = path

@@ -1,4 +1,4 @@
-"""A training that is told to stop: by Ctrl-C, or by SIGTERM, as machines are taken back and jobs end."""
+"""Stops a training cleanly on Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ class Interruption(keras.callbacks.Callback):
         self.signal = signal.Signals(number)
         if again:
             self._stop()
-        self.console.print(f"{self.signal.name}: stopping after the step at work; a second signal ends it at once")
+        self.console.print(
+            f"{self.signal.name}: stopping after the current step; a second signal ends the process at once"
+        )
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         # Where the epoch ends, its validation comes next, and no state can be saved between the two.

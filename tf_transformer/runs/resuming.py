@@ -1,4 +1,4 @@
-"""Where a training goes on from: its own run, or a state of another."""
+"""Resuming a training from its own run, or starting from the state of another."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
     other = _differences(recipe, load_recipe(run.recipe))
     if other:
         raise UserError(
-            f"{run.path}: a training that was broken off lies here, which differs in {', '.join(other)}; give its own "
-            "recipe and settings to go on with it, or another folder with --run-dir"
+            f"{run.path}: contains an interrupted training that differs in {', '.join(other)}; to resume it, give its "
+            "own recipe and settings; for a new training, give another folder with --run-dir"
         )
 
 
@@ -115,23 +115,22 @@ def check_same_start(corpus: dict[str, str], devices: int, run: RunDirectory) ->
         run: where the training was broken off.
     """
     start = _read_start(run)
-    begin_anew = f"begin a new one from its state with --resume {run.path} and another --run-dir"
+    begin_anew = f"start a new training from its state with --resume {run.path} and another --run-dir"
     if not start or not corpus.keys() <= start["corpus"].keys():
         raise UserError(
-            f"{run.training_state / START}: missing or damaged, so that nothing tells whether this training goes on "
-            f"with what it began with; {begin_anew}"
+            f"{run.training_state / START}: missing or damaged, so it is unknown whether corpus and devices are the "
+            f"same as before; {begin_anew}"
         )
     for split, now in corpus.items():
         if start["corpus"][split] != now:
             raise UserError(
-                f"{run.path}: the training that was broken off here had other pairs in data.{split} "
-                f"({start['corpus'][split]}; now {now}); put those back to go on with it, or give another folder with "
-                "--run-dir"
+                f"{run.path}: the interrupted training had other pairs in data.{split} ({start['corpus'][split]}; now "
+                f"{now}); to resume it, restore those; for a new training, give another folder with --run-dir"
             )
     if start["devices"] != devices:
         raise UserError(
-            f"{run.path}: the training that was broken off here had {start['devices']} device(s), here are {devices}, "
-            f"with which its batches would be others; go on with as many, or {begin_anew}"
+            f"{run.path}: the interrupted training had {start['devices']} device(s), now there are {devices}, which "
+            f"would change its batches; resume with the same number, or {begin_anew}"
         )
 
 
@@ -150,8 +149,8 @@ def find_state(path: str | os.PathLike, recipe: Recipe) -> Path:
     states = [path] if path.parent.name == "training_state" else saved_states(RunDirectory(path).training_state)
     if not states or not states[-1].is_dir():
         raise UserError(
-            f"--resume {path}: no state of a training is here; give a run's folder whose training has not ended, or "
-            "one of RUN/training_state/step-*; or auto or never"
+            f"--resume {path}: contains no training state; give the folder of a run that has not finished, "
+            "RUN/training_state/step-*, auto or never"
         )
     if not is_whole(states[-1]):
         raise UserError(f"--resume {states[-1]}: damaged; give another state, or the folder of another run")
@@ -171,16 +170,16 @@ def find_state(path: str | os.PathLike, recipe: Recipe) -> Path:
     if (ours.precision == "mixed_float16") != (before.precision == "mixed_float16"):
         other.append("training.precision")
     if other:
-        raise UserError(f"--resume {path}: that run differs in {', '.join(other)}; give this one the same")
+        raise UserError(f"--resume {path}: that run differs in {', '.join(other)}; use the same values in the new run")
     step = state_step(states[-1])
     if step >= ours.steps:
         raise UserError(
-            f"--resume {path}: that state is of step {step:,}, and training.steps is {ours.steps:,}; give it more"
+            f"--resume {path}: that state is of step {step:,}; training.steps is {ours.steps:,} and must be larger"
         )
     if step % ours.steps_per_execution:
         raise UserError(
-            f"--resume {path}: that state is of step {step:,}, which training.steps_per_execution, "
-            f"{ours.steps_per_execution}, does not divide; give another number, or another state"
+            f"--resume {path}: that state is of step {step:,}, not a multiple of training.steps_per_execution, "
+            f"{ours.steps_per_execution}; change that setting, or give another state"
         )
     return states[-1]
 

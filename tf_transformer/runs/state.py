@@ -1,4 +1,4 @@
-"""The whole state of a training, from which a run that was broken off goes on as if nothing had happened."""
+"""The complete state of a training, from which an interrupted run resumes exactly."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class TrainingState(keras.callbacks.Callback):
                 continue
             if not holds:
                 raise UserError(
-                    f"{path}: whole, but not of this model and optimizer; go on with the version of the package that "
+                    f"{path}: does not match this model and optimizer; resume with the version of the package that "
                     "saved it, or give another folder with --run-dir"
                 )
             self.step = steps_taken(model)
@@ -126,9 +126,9 @@ class TrainingState(keras.callbacks.Callback):
         else:
             if damaged:
                 raise UserError(
-                    f"{self.directory}: damaged, all of {', '.join(path.name for path in damaged)}, so that this "
-                    "training can't go on; nothing was removed: keep its checkpoints, and train in another folder with "
-                    "--run-dir"
+                    f"{self.directory}: all saved states are damaged ({', '.join(path.name for path in damaged)}), so "
+                    "this training can't resume; nothing was removed, the checkpoints can still be used; train in "
+                    "another folder with --run-dir"
                 )
         for left in (*damaged, *self.directory.glob(".partial-*")):
             shutil.rmtree(left)
@@ -227,15 +227,15 @@ class TrainingState(keras.callbacks.Callback):
         except (OSError, tf.errors.OpError) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise UserError(
-                f"{path}: the state can't be saved: {why_not_written(error)}; mend that: {self.place()}"
+                f"{path}: the state can't be saved: {why_not_written(error)}; when that is fixed, {self.place()}"
             ) from None
         for old in self.saved()[:-KEPT]:
             shutil.rmtree(old)
 
     def place(self) -> str:
-        """From where the same command goes on."""
+        """Says from where the same command resumes."""
         states = self.saved()
-        where = f"goes on from step {state_step(states[-1]):,}" if states else "begins anew"
+        where = f"resumes from step {state_step(states[-1]):,}" if states else "starts from the beginning"
         return f"the same command {where}"
 
 
@@ -296,4 +296,4 @@ def _check_finite(model: keras.Model, copies: list[Any], step: int) -> None:
     """Keeps what no training could go on from out of the saved states."""
     for variable, copy in zip(_variables(model), copies, strict=True):
         if copy.dtype.is_floating and not np.isfinite(copy.numpy()).all():
-            raise UserError(f"step {step:,}: {variable.path} is not finite any more; {ADVICE}")
+            raise UserError(f"step {step:,}: {variable.path} is no longer finite; {ADVICE}")

@@ -1,4 +1,4 @@
-"""Many trainings of one recipe, in which settings and seeds vary, and what they come to side by side."""
+"""Trains one recipe with several settings and seeds, and compares the results."""
 
 import lazy_loader
 

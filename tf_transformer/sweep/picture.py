@@ -1,4 +1,4 @@
-"""A picture of a sweep: a panel for each figure, a line for each row, a dot for each seed."""
+"""Plots a sweep: a panel for each metric, a line for each row, a dot for each seed."""
 
 from __future__ import annotations
 

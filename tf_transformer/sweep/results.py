@@ -1,4 +1,4 @@
-"""What the runs of a sweep scored, row by row, and how sure that is."""
+"""The scores of a sweep's runs, row by row, with their uncertainty."""
 
 from __future__ import annotations
 

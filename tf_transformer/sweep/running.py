@@ -1,4 +1,4 @@
-"""The runs of a sweep, one after another, each in a process of its own."""
+"""Trains the runs of a sweep one after another, each in its own process."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ LAST_LINES = 3  # of a run that failed, to be shown
 def run_sweep(
     runs: Sequence[Run], folder: str | Path, tell: Callable[[str], Any] = lambda line: None
 ) -> dict[tuple[str, int], dict[str, Any]]:
-    """Trains what has not been trained, and reads the scores of all.
+    """Trains the runs that are not finished, and reads the scores of all.
 
-    Each run is the command `train` in a process of its own: what one sets in its process, another does not find. What
-    it tells goes into `NAME.log` beside its folder. Broken off, by Ctrl-C or a kill, the same call goes on.
+    Each run is the command `train` in its own process, so that runs do not affect each other. Its output is written to
+    `NAME.log` next to its folder. After an interruption (Ctrl-C or a kill) the same call resumes.
 
     Args:
-        runs: as `load_sweep` gives them.
-        folder: where the runs' folders lie.
-        tell: is given a line at the beginning and the end of each run.
+        runs: the runs, as `load_sweep` returns them.
+        folder: the folder of the runs' folders.
+        tell: called with one line at the start and at the end of each run.
 
     Returns:
         What each run's own training scored, by row and seed.
@@ -50,7 +50,7 @@ def run_sweep(
             tell(f"{number} of {len(runs)}: {run.name} ...")
             _train(run, folder)
         scores[run.row, run.seed] = own_scores(RunDirectory(folder / run.name))
-        tell(f"{number} of {len(runs)}: {run.name}{' was there' if ended[run.name] else ''}")
+        tell(f"{number} of {len(runs)}: {run.name}{' was already finished' if ended[run.name] else ''}")
     return scores
 
 
@@ -64,7 +64,7 @@ def own_scores(run: RunDirectory) -> dict[str, Any]:
         latest = json.loads(run.scores.read_bytes())
         return [*latest.get("earlier", []), latest][0]
     except (OSError, ValueError, AttributeError) as error:
-        raise UserError(f"{run.scores}: no scores ({error}); move {run.path} away to have it trained anew") from None
+        raise UserError(f"{run.scores}: no scores ({error}); to train this run again, move {run.path} away") from None
 
 
 def _is_ended(run: Run, folder: Path) -> bool:
@@ -88,4 +88,4 @@ def _train(run: Run, folder: Path) -> None:
             raise
     if status:
         last = " / ".join(log.read_text(encoding="utf-8").strip().splitlines()[-LAST_LINES:])
-        raise UserError(f"{run.name} ended with status {status} ({last}); mend that, and give the same command again")
+        raise UserError(f"{run.name} ended with status {status} ({last}); fix that, and give the same command again")

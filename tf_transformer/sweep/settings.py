@@ -1,4 +1,4 @@
-"""A sweep's YAML file: a recipe, what varies, the seeds."""
+"""A sweep's YAML file: a recipe, the settings that vary, the seeds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Sweep(BaseModel):
     @classmethod
     def _check_seeds(cls, seeds: list[int]) -> list[int]:
         if len(set(seeds)) < len(seeds):
-            raise ValueError("one is there twice; give each once")
+            raise ValueError("a seed occurs twice; give each once")
         return seeds
 
     @property

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a training: figures, sample translations, settings, and the tab Attention."""
+"""Data for TensorBoard: metrics, sample translations, settings, and the tab Attention."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Attention as it forms: what a model attends to, written for TensorBoard while it trains."""
+"""A callback that writes a model's attention for TensorBoard during training."""
 
 from __future__ import annotations
 

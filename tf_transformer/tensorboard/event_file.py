@@ -1,4 +1,4 @@
-"""The files that TensorBoard reads: one of each run for each process, and what is cut off when a training goes on."""
+"""TensorBoard's event files: one for each run and process, cut to the saved state when a training resumes."""
 
 from __future__ import annotations
 

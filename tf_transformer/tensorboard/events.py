@@ -1,4 +1,4 @@
-"""Where attention lies in a log directory's event files.
+"""Finds the attention data in a log directory's event files.
 
 TensorBoard's own reader would give ten steps of each sentence at the most. Here an index holds where each record lies;
 it is read when someone looks at it.

@@ -1,4 +1,4 @@
-"""The tab Attention as a page of its own: one HTML file that needs no server and no network."""
+"""The tab Attention as a single HTML file that needs no server and no network."""
 
 from __future__ import annotations
 

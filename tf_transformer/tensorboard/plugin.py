@@ -1,4 +1,4 @@
-"""TensorBoard's tab Attention: the server's side."""
+"""TensorBoard's tab Attention: the server side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile of some executions of the step, for TensorBoard's tab Profile."""
+"""Profiles some training steps for TensorBoard's tab Profile."""
 
 from __future__ import annotations
 

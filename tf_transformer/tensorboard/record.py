@@ -1,4 +1,4 @@
-"""How attention is stored: one record a sentence and step, a list of byte strings.
+"""The storage format of attention: one record per sentence and step, a list of byte strings.
 
 The first is a header in JSON; each of the others holds one layer's weights as float16. Each is compressed on its own,
 so that a layer can be had without the rest, and zlib's checksum tells what is damaged.
@@ -79,9 +79,9 @@ def encode(
     """
     unknown = [kind for kind in attention if kind not in KINDS]
     if unknown or not attention:
-        raise ValueError(f"attention has {', '.join(map(repr, unknown)) or 'nothing'}; give {', '.join(KINDS)}")
+        raise ValueError(f"attention has {', '.join(map(repr, unknown)) or 'no entries'}; give {', '.join(KINDS)}")
     if alignment is not None and len(alignment) != len(target):
-        raise ValueError(f"alignment has {len(alignment)} places for {len(target)} target tokens; give one for each")
+        raise ValueError(f"alignment has {len(alignment)} entries for {len(target)} target tokens; give one for each")
     whole = Header(list(source), list(target), {})
     kept = Header(whole.source[:MAX_TOKENS], whole.target[:MAX_TOKENS], {})
     layers, sizes = [], {}

@@ -1,4 +1,4 @@
-"""What callbacks that write for TensorBoard have in common."""
+"""The base class of callbacks that write for TensorBoard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that a training writes for TensorBoard."""
+"""Everything that a training writes for TensorBoard."""
 
 from __future__ import annotations
 

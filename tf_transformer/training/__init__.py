@@ -1,4 +1,4 @@
-"""How a model learns, with `model.compile` and `model.fit`: schedule, optimizer, loss, metrics, callbacks."""
+"""Training with `model.compile` and `model.fit`: schedules, optimizer, loss, metrics, callbacks."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What happens at each validation: figures, averaged weights, sample translations."""
+"""Callbacks for each validation: metrics, averaged weights, sample translations."""
 
 from __future__ import annotations
 

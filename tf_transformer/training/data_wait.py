@@ -1,4 +1,4 @@
-"""How long training waits for its data."""
+"""Measures how long training waits for its data."""
 
 from __future__ import annotations
 

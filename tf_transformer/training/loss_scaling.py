@@ -1,4 +1,4 @@
-"""Loss scaling for float16 that knows how many steps there were."""
+"""Loss scaling for float16 that counts the steps taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is watched in training, over real tokens only: padding (label 0) counts nowhere."""
+"""Metrics over real tokens only: padding (label 0) is ignored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _TokenMean(keras.metrics.Metric):
             sample_weight: not supported.
         """
         if sample_weight is not None:
-            raise ValueError(f"{self.name} counts tokens alike: sample_weight must be None")
+            raise ValueError(f"{self.name} gives all tokens the same weight: sample_weight must be None")
         labels = ops.cast(y_true, "int32")
         real = token_weights(labels)
         values = self.of_tokens(labels, ops.cast(y_pred, "float32"))

@@ -1,4 +1,4 @@
-"""The optimizer: the paper's Adam (Vaswani et al., 2017, section 5.3) with what the field has added to it."""
+"""The optimizer: the paper's Adam (Vaswani et al., 2017, section 5.3) with weight decay, clipping and averaging."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class TransformerAdam(keras.optimizers.Adam):
             ValueError: the optimizer has made a step, or was built, before.
         """
         if self.built:  # a step that Keras has traced would go on as before
-            raise ValueError("exclude_from_weight_decay has to be called before the optimizer's first step")
+            raise ValueError("call exclude_from_weight_decay before the optimizer's first step")
         self._also_excluded, self._excluded_names = tuple(var_list or ()), tuple(var_names or ())
 
     def apply(self, grads: list[Any], trainable_variables: list[keras.Variable] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Progress of a training, on the terminal."""
+"""Shows a training's progress on the terminal."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ProgressBar(keras.callbacks.Callback):
         if self._began is not None:
             seconds, self._began = time.perf_counter() - self._began, None
             done = "traced and compiled" if self.model.jit_compile else "traced"
-            passed_over = f"{self._passed_over:,} batches were passed over and " if self._passed_over else ""
+            passed_over = f"{self._passed_over:,} batches were skipped and " if self._passed_over else ""
             self.console.print(
                 f"first step: {seconds:.1f} s, in which {passed_over}the model was {done}", highlight=False
             )

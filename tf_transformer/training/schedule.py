@@ -1,4 +1,4 @@
-"""Learning-rate schedules: the paper's (Vaswani et al., 2017, section 5.3) and two others of the field.
+"""Learning-rate schedules: the paper's (Vaswani et al., 2017, section 5.3), inverse square root and cosine.
 
 All rise linearly at first. The paper counts steps from 1 and Keras from 0: `schedule(0)` is the rate of the first step.
 """

@@ -1,4 +1,4 @@
-"""What goes wrong in a step, told with the batch that it went wrong on."""
+"""Reports faults in a training step, with the batch that caused them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 ADVICE = (
-    "the states and checkpoints before it stay; begin another run, from the last state with --resume or anew, with a "
-    "lower learning rate, a longer training.warmup_steps or training.clip_norm"
+    "earlier states and checkpoints are kept; start another run, new or from the last state with --resume, with a "
+    "lower learning rate, more training.warmup_steps or training.clip_norm"
 )
 TOLD = 5  # pairs named in the message; the file has all
 
@@ -65,8 +65,8 @@ class StepFaults(keras.callbacks.Callback):
                 shapes = f"{_shape(source_ids)} source and {_shape(target_ids)} target ids"
                 where = f"at step {step:,}, whose batch has {shapes}"
             raise UserError(
-                f"out of memory {where}; lower data.batch_tokens, or raise training.gradient_accumulation, by which a "
-                "batch is worked on in parts, or leave out long pairs with data.max_length"
+                f"out of memory {where}; lower data.batch_tokens, raise training.gradient_accumulation (which computes "
+                "a batch in parts), or drop long pairs with data.max_length"
             ) from error
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:

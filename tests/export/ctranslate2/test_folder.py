@@ -37,7 +37,7 @@ def test_what_is_there_stays_as_it_is(separate, tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "notes").write_bytes(b"precious")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"taken: a folder with something in it"):
+    with pytest.raises(UserError, match=r"taken: the folder is not empty"):
         export_ctranslate2(model, tokenizers, tmp_path / "taken")
     with pytest.raises(UserError, match=r"notes: a file"):
         export_ctranslate2(model, tokenizers, tmp_path / "taken" / "notes")
@@ -103,5 +103,5 @@ def test_a_damaged_file(copy, name, content):
 
 @pytest.mark.parametrize(("option", "value"), [("num_hypotheses", 2), ("replace_unknown", True)])
 def test_what_it_does_not_have(separate, option, value):
-    with pytest.raises(UserError, match=f"^{option}: .*CTranslate2.*; use a SavedModel$"):
+    with pytest.raises(UserError, match=f"^{option} is .*CTranslate2.*; use a SavedModel$"):
         load_ctranslate2(separate[2], {option: value})
