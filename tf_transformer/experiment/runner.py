@@ -148,7 +148,7 @@ def _train(
     kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
     console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
     if without:
-        console.print(f"model: a {kind} model ignores {', '.join(without)}", highlight=False)
+        console.print(f"model: the {kind} model ignores {', '.join(without)}", highlight=False)
     with original_errors(train_pairs, validation_pairs):
         seconds_before = fit(
             model,

@@ -64,7 +64,7 @@ class DataSettings(_Settings):
     """
 
     kind: Literal[tuple(SPLITS)] = Field(description="what the pairs are read from")
-    root: Text | None = Field(None, description="folder of relative paths; the data folder of kind tfds")
+    root: Text | None = Field(None, description="folder that relative paths start from; the data folder of kind tfds")
     dataset: Text | None = Field(None, description="name of the TensorFlow dataset of kind tfds")
     source_language: Text = Field("en", description="code of the language translated from")
     target_language: Text = Field("de", description="code of the language translated into")
@@ -72,12 +72,16 @@ class DataSettings(_Settings):
     validation: Split = Field(None, description="the pairs to watch progress on")
     test: Split = Field(None, description="the pairs to score at the end")
     tags: bool = Field(False, description="a parser writes a word as its part-of-speech tag, not as XX")
-    invalid_utf8: Literal["error", "skip"] = Field("error", description="what a line that is no UTF-8 does")
-    damaged: Literal["error", "skip"] = Field("error", description="what a damaged gzip file or record does")
+    invalid_utf8: Literal["error", "skip"] = Field(
+        "error", description="what to do with a line that is not valid UTF-8"
+    )
+    damaged: Literal["error", "skip"] = Field("error", description="what to do with a damaged gzip file or record")
     max_length: Count = Field(128, description="most tokens on a side of a pair, the closing one counted")
-    max_ratio: Annotated[float, Field(ge=1)] | None = Field(None, description="longer side over shorter one")
+    max_ratio: Annotated[float, Field(ge=1)] | None = Field(
+        None, description="largest allowed ratio of the longer side to the shorter"
+    )
     batch_tokens: Count = Field(4096, description="most tokens on a side of a batch, padding counted")
-    shuffle_buffer: Count = Field(100_000, description="pairs among which the next one is drawn")
+    shuffle_buffer: Count = Field(100_000, description="number of pairs in the shuffle buffer")
 
     @model_validator(mode="before")
     @classmethod
@@ -122,8 +126,8 @@ class TokenizerSettings(_Settings):
         'bpe'
     """
 
-    kind: Literal[tuple(TOKENIZER_KINDS)] = Field("bpe", description="how the vocabulary is found")
-    vocab_size: Count = Field(description="how many tokens there are, the four special ones included")
+    kind: Literal[tuple(TOKENIZER_KINDS)] = Field("bpe", description="how the vocabulary is learned")
+    vocab_size: Count = Field(description="size of the vocabulary, with the four special tokens")
     joint: bool = Field(True, description="one vocabulary for both languages")
 
 
@@ -136,7 +140,7 @@ class ModelSettings(_Settings):
     """
 
     kind: Literal[tuple(MODEL_KINDS)] = Field("transformer", description="which model it is")
-    preset: str | None = Field(None, description="a configuration of the paper, for what is not given")
+    preset: str | None = Field(None, description="a configuration of the paper, for the settings that are not given")
     num_layers: Count = Field(description="layers in the encoder, and as many in the decoder")
     d_model: Count = Field(description="width of the model")
     num_heads: Count = Field(description="heads of each attention")
@@ -147,11 +151,11 @@ class ModelSettings(_Settings):
     key_dim: Count | None = Field(None, description="width of a head's queries and keys")
     value_dim: Count | None = Field(None, description="width of a head's values")
     norm_first: bool = Field(False, description="normalise before each sub-layer instead of after")
-    position: Literal[POSITIONS] = Field("sinusoidal", description="how positions are told")
+    position: Literal[POSITIONS] = Field("sinusoidal", description="how positions are encoded")
     window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
-    next_word: bool = Field(False, description="a parser's decoder is told which word comes next")
-    max_length: Count = Field(512, description="how many positions there are")
-    share_embeddings: Literal[SHARING] = Field("all", description="which matrices are one")
+    next_word: bool = Field(False, description="a parser's decoder receives the encoder's output at the next word")
+    max_length: Count = Field(512, description="longest sequence that the model can process")
+    share_embeddings: Literal[SHARING] = Field("all", description="which embedding and projection matrices are shared")
 
     @model_validator(mode="after")
     def _check_widths(self) -> ModelSettings:
@@ -201,25 +205,31 @@ class TrainingSettings(_Settings):
     warmup_steps: Count = Field(4000, description="updates during which the learning rate rises")
     learning_rate: Positive | None = Field(None, description="the peak rate of schedule inverse_sqrt or cosine")
     learning_rate_scale: Positive = Field(1.0, description="factor on the paper's rate")
-    weight_decay: NotNegative = Field(0.0, description="share of each weight taken off, times the learning rate")
-    clip_norm: Positive | None = Field(None, description="longest a gradient, seen as one vector, may be")
+    weight_decay: NotNegative = Field(
+        0.0, description="share of each weight subtracted at an update, times the learning rate"
+    )
+    clip_norm: Positive | None = Field(None, description="largest norm of the gradient of all weights")
     ema: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="decay of the moving average of the weights that is scored and saved"
     )
-    label_smoothing: Rate = Field(0.1, description="probability moved from the right token onto all")
-    r_drop: NotNegative = Field(0.0, description="weight of what two dropouts' predictions differ by")
-    gradient_accumulation: Count = Field(1, description="parts that a batch is worked on in, one after another")
-    parallel_parts: Count = Field(1, description="parts that each of these is worked on in, side by side")
+    label_smoothing: Rate = Field(0.1, description="probability that is spread over all tokens")
+    r_drop: NotNegative = Field(
+        0.0, description="weight of R-Drop, the divergence of two predictions with different dropout"
+    )
+    gradient_accumulation: Count = Field(1, description="parts of a batch that are processed one after another")
+    parallel_parts: Count = Field(1, description="parts of each of these that are processed in parallel")
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
-        "float32", description="the numbers that are computed with"
+        "float32", description="data type of the computation"
     )
     jit_compile: bool = Field(False, description="compile the step with XLA")
-    steps_per_execution: Count = Field(1, description="updates made before Python is asked again")
-    validate_every: Count = Field(description="updates from one validation, with its checkpoint, to the next")
-    keep_checkpoints: Count = Field(5, description="how many checkpoints stay on disk")
-    average_checkpoints: CountOrZero = Field(0, description="last checkpoints that are averaged at the end")
-    early_stopping: Count | None = Field(None, description="validations without gain that end training")
-    save_every_seconds: NotNegative = Field(60.0, description="seconds from one saved state to the next")
+    steps_per_execution: Count = Field(1, description="updates in one execution of the compiled step")
+    validate_every: Count = Field(description="updates between two validations, each with its checkpoint")
+    keep_checkpoints: Count = Field(5, description="number of checkpoints kept on disk")
+    average_checkpoints: CountOrZero = Field(0, description="number of last checkpoints averaged at the end")
+    early_stopping: Count | None = Field(
+        None, description="validations without improvement after which the training ends"
+    )
+    save_every_seconds: NotNegative = Field(60.0, description="seconds between two saves of the training's state")
     distribution: Literal["mirrored", "single"] = Field(
         "mirrored", description="all devices, of several machines where TF_CONFIG names them, or one"
     )
@@ -267,11 +277,11 @@ class TensorBoardSettings(_Settings):
     """What is written for TensorBoard beside the figures and the sample translations."""
 
     attention: CountOrZero = Field(2, description="validation sentences whose attention is shown")
-    bleu: CountOrZero = Field(0, description="validation sentences that BLEU, of a parser F1, is worked out on")
+    bleu: CountOrZero = Field(0, description="validation sentences that BLEU, or F1 of a parser, is computed on")
     histograms: bool = Field(False, description="write histograms of the weights at each validation")
     graph: bool = Field(False, description="write the model's graph")
     embeddings: bool = Field(False, description="write the embeddings at the end, for the projector")
-    profile: Count | None = Field(None, description="first of the ten executions of the step that the profiler watches")
+    profile: Count | None = Field(None, description="first of the ten executions of the step that are profiled")
 
 
 class EvaluationSettings(_Settings):
@@ -285,10 +295,10 @@ class EvaluationSettings(_Settings):
     lowercase: bool = Field(False, description="score without regard to case as well")
     tokenize: Literal["13a", "none", "intl", "char", "zh"] = Field("13a", description="how BLEU splits text into words")
     batch_size: Count = Field(64, description="sentences translated at once")
-    beam_size: Count = Field(4, description="hypotheses followed side by side")
+    beam_size: Count = Field(4, description="number of hypotheses in the beam")
     alpha: NotNegative = Field(0.6, le=RANGES["alpha"][1], description="strength of the length penalty")
     extra_length: CountOrZero = Field(50, description="tokens a translation may have beyond its source's")
-    grammar: bool = Field(True, description="of a parser: search among well-formed trees alone")
+    grammar: bool = Field(True, description="for a parser: restrict the search to well-formed trees")
 
     def decoding_options(self) -> DecodingOptions:
         """How the run's model translates, unless it is told otherwise."""
@@ -304,9 +314,9 @@ class Recipe(_Settings):
         2
     """
 
-    name: FolderName = Field(description="what the run's folder is called")
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(1, description="where all randomness starts")
-    task: Literal["translation", "parsing"] = Field("translation", description="what a sentence is turned into")
+    name: FolderName = Field(description="name of the run's folder")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(1, description="seed of all random numbers")
+    task: Literal["translation", "parsing"] = Field("translation", description="what a sentence is converted to")
     data: DataSettings
     tokenizer: TokenizerSettings
     model: ModelSettings

@@ -116,8 +116,10 @@ def _chunked(
 ) -> tuple[Any, tuple[Any, Any]]:
     """Loss, cross-entropy and correct tokens as one float32 (3,), and the loss's gradients where wanted.
 
-    The gradient with respect to the logits, `softmax - smoothed labels`, is worked out in float32 and only then rounded
-    to the dtype of the products: where a token is predicted well it is the small difference of two large numbers.
+    Of the gradient with respect to the logits, `softmax - smoothed labels`, only the softmax takes products with the
+    whole vocabulary. What the labels add to it is a few rows, and what the smoothing adds is the same for all rows. In
+    half precision the difference is worked out before it is rounded to the dtype of the products: where a token is
+    predicted well it is the small difference of two large numbers. That takes further passes over the logits.
     """
     number_of_copies, _, d_model = copies.shape
     vocabulary = embeddings.shape[0]
@@ -162,15 +164,14 @@ def _chunked(
         correct = ops.cast(of_label >= highest, "float32")
         sums = sums + ops.stack([loss, ops.sum(cross_entropy * weight), ops.sum(correct * weight)])
         if gradients:
-            if label_smoothing:
-                of_logits = of_logits - label_smoothing / vocabulary
-            at_label = ops.take(ops.reshape(of_logits, (-1,)), places) - (1 - label_smoothing)
-            at_label = ops.where(label == token, at_label, float("nan"))
-            indices = ops.stack([ops.arange(ops.shape(label)[0]), token], axis=1)
-            of_logits = ops.scatter_update(of_logits, indices, at_label)  # a few numbers, without another pass
             if is_half:
-                of_logits = of_logits * up
-            of_logits = ops.cast(of_logits, x.dtype)
+                if label_smoothing:
+                    of_logits = of_logits - label_smoothing / vocabulary
+                at_label = ops.take(ops.reshape(of_logits, (-1,)), places) - (1 - label_smoothing)
+                at_label = ops.where(label == token, at_label, float("nan"))
+                indices = ops.stack([ops.arange(ops.shape(label)[0]), token], axis=1)
+                of_logits = ops.scatter_update(of_logits, indices, at_label)  # a few numbers, without another pass
+                of_logits = ops.cast(of_logits * up, x.dtype)
             weight = weight[:, None]
             update = ops.cast(ops.matmul(of_logits, embeddings), "float32") * (weight / up)
             update = ops.reshape(update, (number_of_copies, size, d_model))
@@ -192,8 +193,24 @@ def _chunked(
     if not gradients:
         return sums, ()
     if is_half:
-        of_embeddings = of_embeddings / (up * down)
-    return sums, (of_states[:, :rows], of_embeddings)
+        return sums, (of_states[:, :rows], of_embeddings / (up * down))
+    weight = share * real[:, None]
+    label = ops.where((labels >= 0) & (labels < vocabulary), 1 - label_smoothing, float("nan"))[:, None]
+    token = ops.clip(labels, 0, vocabulary - 1)
+    target = label * ops.take(embeddings, token, axis=0) + label_smoothing * mean_embedding
+    of_states = of_states[:, :rows] - target * weight
+    weighted = ops.sum(copies, axis=0) * weight
+    of_embeddings = of_embeddings - label_smoothing / vocabulary * ops.sum(weighted, axis=0)
+    return sums, (of_states, _subtract_rows(of_embeddings, token, label * weighted))
+
+
+def _subtract_rows(matrix: Any, indices: Any, rows: Any) -> Any:
+    """Subtracts each row from the matrix's row of its index; an index may come more than once."""
+    if keras.backend.backend() != "tensorflow":
+        return matrix - ops.segment_sum(rows, indices, matrix.shape[0])
+    import tensorflow as tf
+
+    return tf.tensor_scatter_nd_sub(matrix, indices[:, None], rows)  # without a second matrix
 
 
 def _half_precision_scales(rows: Any, tokens: Any, r_drop: float) -> tuple[Any, Any]:
