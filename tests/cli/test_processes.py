@@ -26,7 +26,9 @@ def test_standard_error_holds_the_mistake_alone(mistakes):
     rows = [line.split("\t") for line in process.stdout.decode().splitlines()]
     assert [number for number, *_ in rows] == ["1", "1", "2"]
     assert [rows[0][2], rows[2][2]] == ["Ein Mann sieht ein Haus.", ""]
-    assert process.stderr.decode().startswith("tf-transformer: standard input, line 3: more tokens than")
+    assert process.stderr.decode().startswith(
+        "tf-transformer: standard input, line 3: longer than the model's maximum length"
+    )
     assert process.stderr.count(b"\n") == 1
 
 

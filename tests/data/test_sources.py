@@ -155,7 +155,7 @@ def test_unequal_lengths_tell_both_counts_and_names(tmp_path, source, target, co
 def test_invalid_utf8_tells_file_and_line(tmp_path):
     message = told(lambda: files(tmp_path, "a\nb\nc\n", b"x\ny\xff\nz\n"))
     assert f"{tmp_path / 't.de'}, line 2: invalid UTF-8 (byte 0xff" in message
-    assert 'invalid_utf8 "skip"' in message
+    assert 'invalid_utf8 to "skip"' in message
 
 
 def test_invalid_utf8_skips_the_pair_on_both_sides_and_counts_each_pass(tmp_path):

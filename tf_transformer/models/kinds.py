@@ -18,27 +18,31 @@ class ModelKind:
     """One kind of model.
 
     Attributes:
-        make: makes one out of its arguments.
+        model_class: imports its class, and gives it.
         without: the keys of a recipe's section `model` that are not its own, so that these say nothing of it, whatever
             recipe its own extends.
         even_width: whether its `d_model` must be even, however positions are told.
     """
 
-    make: Callable[..., SequenceModel]
+    model_class: Callable[[], type[SequenceModel]]
     without: tuple[str, ...] = ()
     even_width: bool = False
 
+    def make(self, **arguments: Any) -> SequenceModel:
+        """Makes a model out of its class's arguments."""
+        return self.model_class()(**arguments)
 
-def _transformer(**arguments: Any) -> SequenceModel:
+
+def _transformer() -> type[SequenceModel]:
     from tf_transformer.models.transformer import Transformer
 
-    return Transformer(**arguments)
+    return Transformer
 
 
-def _recurrent(**arguments: Any) -> SequenceModel:
+def _recurrent() -> type[SequenceModel]:
     from tf_transformer.models.recurrent import RecurrentModel
 
-    return RecurrentModel(**arguments)
+    return RecurrentModel
 
 
 TRANSFORMER_ALONE = (

@@ -254,9 +254,11 @@ def load_model(path: str | os.PathLike, precision: str | None = None) -> Sequenc
     """
     import keras
 
-    # Imported, since Keras finds the classes only once they are registered.
-    import tf_transformer.models.kinds  # noqa: F401
+    from tf_transformer.models.kinds import MODEL_KINDS
     from tf_transformer.models.sequence_model import SequenceModel
+
+    for kind in MODEL_KINDS.values():
+        kind.model_class()  # imported, since Keras finds the classes only once they are registered
 
     path = Path(path)
     file = path if path.suffix == ".keras" else RunDirectory.open(path).best_checkpoint()
