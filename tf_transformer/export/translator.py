@@ -26,13 +26,14 @@ from tf_transformer.decoding import (
 from tf_transformer.decoding.options import check_options, check_positions
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
+from tf_transformer.export.exploring import Exploring
 from tf_transformer.export.signature_options import (
     OPTION_TYPES,
     POSITIONS,
     PREFIX_LENGTH,
-    PREFIX_SHAPE,
     Output,
     batch_of_strings,
+    check_prefixes,
     option_tensors,
     with_options,
 )
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 
 
-class Translator(tf.Module):
+class Translator(Exploring, tf.Module):
     """Translates batches of text, scores translations, and shows what the model attends to.
 
     Args:
@@ -163,6 +164,7 @@ class Translator(tf.Module):
             ),
             "tokenize": graph(self._tokenize, TEXT),
             "detokenize": graph(self._detokenize, tf.TensorSpec([None, None], tf.int32, name="ids")),
+            **self._exploring_functions(),
         }
 
     def _translate(self, text: tf.Tensor) -> Output:
@@ -186,21 +188,17 @@ class Translator(tf.Module):
         ids, scores = self._best(source_ids)
         ids = ids[:, 0]
         ids = ids[:, : tf.reduce_max(tf.concat([_lengths(ids), [0]], axis=0))]
-        attention = self._attend(source_ids, ids)
         return {
             "translation": self._write(text, source_ids, ids[:, None], self.options.replace_unknown)[:, 0],
             "score": scores[:, 0],
             "truncated": truncated,
-            "source_tokens": self.tokenizers.source.piece_texts(source_ids),
-            "target_tokens": self.tokenizers.target.piece_texts(ids),
-            **{f"{kind}_attention": weights for kind, weights in attention.items()},
-            "alignment": align(attention["cross"], source_ids, ids, END_ID),
+            **self._looked_at(source_ids, ids),
         }
 
     def _translate_with_options(self, text: tf.Tensor, prefix: tf.Tensor, *options: tf.Tensor) -> Output:
         source_ids, truncated = self._read(self.tokenizers.source, text)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
-        with tf.control_dependencies([tf.debugging.assert_equal(tf.shape(prefix), tf.shape(text), PREFIX_SHAPE)]):
+        with tf.control_dependencies([check_prefixes(prefix, text)]):
             ids, scores = self._any(source_ids, prefix_ids, *options)
         replace_unknown = dict(zip(OPTION_TYPES, options, strict=True))["replace_unknown"]
         translation = tf.cond(
@@ -277,14 +275,7 @@ class Translator(tf.Module):
     def _search_any(self, source_ids: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Any options: ids (batch, hypotheses, length) and scores (batch, hypotheses)."""
         options = dict(zip(OPTION_TYPES, values, strict=True))
-        most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
-        limits = self._limits(source_ids, most)
-        prefix_lengths = tf.where(limits > 0, _lengths(prefix), 0)
-        checks = [
-            *check_options(options),
-            tf.debugging.assert_less_equal(options["min_length"], self.max_length, POSITIONS),
-            tf.debugging.assert_less(prefix_lengths, tf.maximum(limits, 1), PREFIX_LENGTH),
-        ]
+        limits, checks = self._checked(source_ids, prefix, options)
         with tf.control_dependencies(checks), self._weights():
             # The identity is what waits for the checks.
             source_ids = tf.identity(source_ids)
@@ -295,14 +286,33 @@ class Translator(tf.Module):
                 lambda: self._beam(stepper, source_ids, limits, prefix, options),
             )
 
+    def _checked(self, source_ids: tf.Tensor, prefix: tf.Tensor, options: dict) -> tuple[tf.Tensor, list]:
+        """The most tokens of each translation, and what raises where an option or a prefix can't be."""
+        most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
+        limits = self._limits(source_ids, most)
+        prefix_lengths = tf.where(limits > 0, _lengths(prefix), 0)
+        return limits, [
+            *check_options(options),
+            tf.debugging.assert_less_equal(options["min_length"], self.max_length, POSITIONS),
+            tf.debugging.assert_less(prefix_lengths, tf.maximum(limits, 1), PREFIX_LENGTH),
+        ]
+
     def _beam(
-        self, stepper: Stepping, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+        self,
+        stepper: Stepping,
+        source_ids: tf.Tensor,
+        limits: tf.Tensor,
+        prefix: tf.Tensor | None,
+        options: dict,
+        trace: bool = False,
+    ) -> tuple[tf.Tensor, ...]:
         names = "beam_size", "alpha", "num_hypotheses", "min_length"
         chosen = {name: options[name] for name in names}
         cache = stepper.start_cache(source_ids, options["beam_size"])
-        ids, scores = beam_search(stepper, cache, limits, START_ID, END_ID, prefix=prefix, **chosen)
-        return ids, _nothing_for_nothing(scores, limits)
+        ids, scores, *traced = beam_search(
+            stepper, cache, limits, START_ID, END_ID, prefix=prefix, trace=trace, **chosen
+        )
+        return ids, _nothing_for_nothing(scores, limits), *traced
 
     def _sample(
         self, stepper: Stepping, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
