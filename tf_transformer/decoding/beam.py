@@ -135,10 +135,11 @@ def beam_search(
             "done": done,
         }
 
-    first = ops.where(ops.equal(beam, 0), 0.0, IMPOSSIBLE)  # at the start there is one hypothesis
+    # At the start there is one hypothesis, and none in a row that is to stay empty.
+    first = ops.logical_and(ops.equal(beam, 0), ops.expand_dims(limits > 0, axis=1))
     rows = {
         "tokens": ops.full((batch, beam_size), start_id, "int32"),
-        "log_probs": ops.zeros((batch, 1), "float32") + first,
+        "log_probs": ops.where(first, 0.0, IMPOSSIBLE),
         "outputs": ops.zeros((batch, beam_size, longest), "int32"),
         "cache": cache,
         "best_ranks": ops.full((batch, num_hypotheses), IMPOSSIBLE, "float32"),
