@@ -1,0 +1,154 @@
+"""Puts the server together: its routes, errors, headers, and what happens at its start and end."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tf_transformer.errors import UserError
+from tf_transformer.server import libretranslate, tf_serving
+from tf_transformer.server.batching import DeadlineExceeded, QueueFull
+from tf_transformer.server.lifecycle import Lifecycle, Phase
+from tf_transformer.server.models import Models
+from tf_transformer.server.requests import Refusal
+from tf_transformer.server.settings import Settings
+
+log = logging.getLogger("tf_transformer.server")
+
+STATIC = Path(__file__).with_name("static")
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "object-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def create_app(
+    models: Models,
+    settings: Settings = Settings(),
+    ready: Callable[[], Any] = lambda: None,
+    failed: Callable[[], Any] = lambda: None,
+) -> Starlette:
+    """Makes the ASGI application.
+
+    Args:
+        models: what is served; loaded once the application starts.
+        settings: limits.
+        ready: called when all models are loaded.
+        failed: called when one can't be; `app.state.lifecycle.failure` says why.
+
+    Returns:
+        The application. Its `state` has `models`, `settings` and `lifecycle`.
+    """
+    lifecycle = Lifecycle(models)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        lifecycle.start(ready, failed)
+        yield
+        for model in models.values():
+            model.batcher.stop()
+
+    routes = [
+        Route("/health/live", _live),
+        Route("/health/ready", _ready),
+        *libretranslate.routes(),
+        *tf_serving.routes(),
+    ]
+    if importlib.util.find_spec("tf_transformer.server.page"):
+        from tf_transformer.server import page
+
+        routes += page.routes(models)
+    if STATIC.is_dir():
+        routes.append(Mount("/static", StaticFiles(directory=STATIC)))
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=[Middleware(Surroundings, lifecycle=lifecycle, settings=settings)],
+        exception_handlers={
+            Refusal: _refused,
+            UserError: lambda request, error: _error(400, str(error)),
+            QueueFull: lambda request, error: _error(429, "too many texts are waiting", {"Retry-After": "1"}),
+            DeadlineExceeded: lambda request, error: _error(503, "the translation took too long", {"Retry-After": "1"}),
+            ClientDisconnect: lambda request, error: Response(status_code=499),
+            HTTPException: lambda request, error: _error(error.status_code, error.detail, error.headers),
+        },
+    )
+    app.state.models, app.state.settings, app.state.lifecycle = models, settings, lifecycle
+    return app
+
+
+class Surroundings:
+    """Around each request: security headers, one line in the log, a count of what is under way, and status 500."""
+
+    def __init__(self, app: ASGIApp, lifecycle: Lifecycle, settings: Settings) -> None:
+        self.app, self.lifecycle, self.settings = app, lifecycle, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status, began = 0, time.perf_counter()
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                own = {name.lower() for name, _ in message["headers"]}
+                message["headers"] += [
+                    (name.lower().encode(), value.encode())
+                    for name, value in SECURITY_HEADERS.items()
+                    if name.lower().encode() not in own
+                ]
+            await send(message)
+
+        self.lifecycle.under_way += 1
+        try:
+            await self.app(scope, receive, sending)
+        except Exception as error:
+            # The message may hold texts: type and place are what is told.
+            place = "".join(traceback.format_tb(error.__traceback__)[-3:])
+            log.error("%s in %s\n%s", type(error).__name__, scope["path"], place)
+            if not status:
+                await _error(500, "an error of the server; its log says where")(scope, receive, sending)
+        finally:
+            self.lifecycle.under_way -= 1
+            milliseconds = (time.perf_counter() - began) * 1000
+            log.info("%s %s %d %.1f ms", scope["method"], scope["path"], status, milliseconds)
+
+
+def _error(status: int, message: str, headers: Any = None) -> JSONResponse:
+    return JSONResponse({"error": message}, status, headers)
+
+
+async def _refused(request: Request, error: Refusal) -> Response:
+    return _error(error.status, str(error), error.headers)
+
+
+async def _live(request: Request) -> Response:
+    return PlainTextResponse("live\n")
+
+
+async def _ready(request: Request) -> Response:
+    phase = request.app.state.lifecycle.phase
+    return PlainTextResponse(f"{phase.value}\n", 200 if phase is Phase.READY else 503)
