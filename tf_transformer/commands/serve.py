@@ -18,8 +18,8 @@ def serve(
         list[Path],
         typer.Argument(
             metavar="MODEL...",
-            help="Folder of a SavedModel's versions (savedmodels/demo, whose highest version is served as demo), of one "
-            "version, or of a CTranslate2 model.",
+            help="Folder of a SavedModel's versions (savedmodels/demo, whose highest version is served as demo), of "
+            "one version, or of a CTranslate2 model.",
             show_default=False,
         ),
     ],
@@ -42,7 +42,7 @@ def serve(
     except ImportError as error:
         raise UserError(f"the server can't be imported ({error}); pip install 'tf_transformer[serve]'") from None
     from tf_transformer.server.batching import BatchLimits
-    from tf_transformer.server.models import Models, ServedModel, find_sources
+    from tf_transformer.server.models import Models, find_sources
     from tf_transformer.server.running import listen, run
     from tf_transformer.server.settings import Settings
 
@@ -51,8 +51,7 @@ def serve(
     address = f"http://{host}:{bound.getsockname()[1]}"
     with quiet_tensorflow(streams=True):
         pass
-    limits = BatchLimits(threads=cores())
-    served = Models(ServedModel(source, limits) for source in sources)
+    served = Models(sources, BatchLimits(threads=cores()))
     names = ", ".join(served)
     run(
         served,

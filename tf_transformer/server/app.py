@@ -22,15 +22,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tf_transformer.errors import UserError
 from tf_transformer.server import libretranslate, tf_serving
-from tf_transformer.server.batching import DeadlineExceeded, QueueFull
+from tf_transformer.server.batching import DeadlineExceeded, QueueFull, TooMany
 from tf_transformer.server.lifecycle import Lifecycle, Phase
 from tf_transformer.server.models import Models
-from tf_transformer.server.requests import Refusal
+from tf_transformer.server.requests import Note, Refusal
 from tf_transformer.server.settings import Settings
 
 log = logging.getLogger("tf_transformer.server")
 
 STATIC = Path(__file__).with_name("static")
+
+# These are asked for again and again: they are not logged.
+QUIET = ("/health/live", "/health/ready", "/metrics")
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
@@ -45,7 +48,7 @@ SECURITY_HEADERS = {
 
 def create_app(
     models: Models,
-    settings: Settings = Settings(),
+    settings: Settings,
     ready: Callable[[], Any] = lambda: None,
     failed: Callable[[], Any] = lambda: None,
 ) -> Starlette:
@@ -72,6 +75,7 @@ def create_app(
     routes = [
         Route("/health/live", _live),
         Route("/health/ready", _ready),
+        Route("/metrics", _metrics),
         *libretranslate.routes(),
         *tf_serving.routes(),
     ]
@@ -88,6 +92,7 @@ def create_app(
         exception_handlers={
             Refusal: _refused,
             UserError: lambda request, error: _error(400, str(error)),
+            TooMany: lambda request, error: _error(413, "the request has more sentences than may wait; split it"),
             QueueFull: lambda request, error: _error(429, "too many texts are waiting", {"Retry-After": "1"}),
             DeadlineExceeded: lambda request, error: _error(503, "the translation took too long", {"Retry-After": "1"}),
             ClientDisconnect: lambda request, error: Response(status_code=499),
@@ -108,7 +113,8 @@ class Surroundings:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        status, began = 0, time.perf_counter()
+        status, began, metrics = 499, time.perf_counter(), self.lifecycle.models.metrics
+        metrics.request_began()
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -129,12 +135,22 @@ class Surroundings:
             # The message may hold texts: type and place are what is told.
             place = "".join(traceback.format_tb(error.__traceback__)[-3:])
             log.error("%s in %s\n%s", type(error).__name__, scope["path"], place)
-            if not status:
+            if status == 499:
                 await _error(500, "an error of the server; its log says where")(scope, receive, sending)
         finally:
             self.lifecycle.under_way -= 1
-            milliseconds = (time.perf_counter() - began) * 1000
-            log.info("%s %s %d %.1f ms", scope["method"], scope["path"], status, milliseconds)
+            seconds = time.perf_counter() - began
+            path = getattr(scope.get("route"), "path", "none")
+            metrics.request_ended(path, status, seconds)
+            if path not in QUIET:
+                log.info("%s %s %d %.1f ms%s", scope["method"], path, status, seconds * 1000, self._told(scope))
+
+    def _told(self, scope: Scope) -> str:
+        note: Note | None = scope.get("state", {}).get("note")
+        if note is None:
+            return ""
+        told = f", model {note.model}, {len(note.texts)} texts, {sum(map(len, note.texts))} characters"
+        return f"{told}: {list(note.texts)} -> {list(note.translations)}" if self.settings.log_texts else told
 
 
 def _error(status: int, message: str, headers: Any = None) -> JSONResponse:
@@ -147,6 +163,11 @@ async def _refused(request: Request, error: Refusal) -> Response:
 
 async def _live(request: Request) -> Response:
     return PlainTextResponse("live\n")
+
+
+async def _metrics(request: Request) -> Response:
+    content, kind = request.app.state.models.metrics.text()
+    return Response(content, headers={"Content-Type": kind})
 
 
 async def _ready(request: Request) -> Response:

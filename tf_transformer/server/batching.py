@@ -18,6 +18,10 @@ class QueueFull(Exception):
     """More items are waiting than may be; trying again later may help."""
 
 
+class TooMany(Exception):
+    """A request has more items than may ever wait; it has to be split."""
+
+
 class DeadlineExceeded(Exception):
     """An item was not begun before its deadline."""
 
@@ -106,8 +110,11 @@ class Batcher:
             A future for each; cancelled, its item is not worked on.
 
         Raises:
-            QueueFull: there is no room for them all.
+            TooMany: they are more than may wait at all.
+            QueueFull: there is no room for them all now.
         """
+        if len(payloads) > self.limits.queue:
+            raise TooMany
         now = time.monotonic()
         items = [
             Item(payload, key, length, now + i * SECONDS_AN_ITEM, now + seconds, now)

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from tf_transformer.server.models import Models, ServedModel
-from tf_transformer.server.requests import Refusal, check_key, check_text, parse_json, read_body, unless_gone
+from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
 from tf_transformer.server.texts import translate_texts
 
 FORMATS = ("text", "html")
@@ -41,9 +41,8 @@ async def translate(request: Request) -> JSONResponse:
     alternatives = _alternatives(asked.get("alternatives"), settings.max_alternatives)
     model = _model_for(request.app.state.models, source, target)
 
-    work = translate_texts(model, texts, html=text_format == "html", alternatives=alternatives)
-    results = await unless_gone(request, work)
-    request.state.counted = model.name, texts, [result.text for result in results]
+    results = await unless_gone(request, translate_texts(model, texts, text_format == "html", alternatives))
+    note(request, model.name, texts, [result.text for result in results])
     answer: dict[str, Any] = {"translatedText": [result.text for result in results]}
     if source == "auto":
         found = {"confidence": NOT_DETECTED, "language": model.version.languages[0]}

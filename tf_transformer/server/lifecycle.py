@@ -44,6 +44,7 @@ class Lifecycle:
         self.under_way = 0
         self.failure: UserError | None = None
         self._task: asyncio.Task | None = None
+        self._refused: dict[tuple[str, int], float] = {}  # versions that can't be loaded, and when to try again
 
     def check_ready(self) -> None:
         """Raises a Refusal with status 503 unless requests can be answered."""
@@ -71,14 +72,14 @@ class Lifecycle:
                 await self._watch(model)
 
     async def _watch(self, model: ServedModel) -> None:
-        newest = max(model.source.versions(), default=None)
-        if time.monotonic() < model.refused.get(newest, 0.0):
+        newest = model.name, max(model.source.versions(), default=0)
+        if time.monotonic() < self._refused.get(newest, 0.0):
             return
         try:
             await asyncio.to_thread(model.load_newest)
         except UserError as error:
-            model.refused = {newest: time.monotonic() + RETRY_SECONDS}
-            log.warning("model %s version %s: %s; version %s stays", model.name, newest, error, model.number)
+            self._refused[newest] = time.monotonic() + RETRY_SECONDS
+            log.warning("model %s version %d: %s; version %s stays", *newest, error, model.number)
 
     async def drain(self, seconds: float) -> None:
         """Takes no new work, and waits for what is under way, at most so many seconds."""

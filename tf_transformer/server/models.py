@@ -7,12 +7,13 @@ import gc
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceeded, Item
+from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceeded
+from tf_transformer.server.metrics import Metrics
 from tf_transformer.server.versions import Version, kind_of, load_version
 from tf_transformer.translation import Translation
 
@@ -105,30 +106,28 @@ class _Call:
     signature: str
 
 
-@dataclass(eq=False)
 class ServedModel:
     """A model by its name. Its work is done in the threads of its batcher, with the version that is loaded then.
 
-    Attributes:
+    Args:
         source: where its versions come from.
         limits: how batches are put together.
         seconds: a request's deadline.
+        metrics: where its work is counted.
+
+    Attributes:
         version: what is loaded; None before it is.
         number: its number.
         loading: the number of the version that is being loaded; None for none.
     """
 
-    source: Source
-    limits: BatchLimits = BatchLimits()
-    seconds: float = 30.0
-    began: Any = lambda model, items: None
-    version: Version | None = None
-    number: int | None = None
-    loading: int | None = None
-    refused: dict[int, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.batcher = Batcher(self._work, self.limits, self._began)
+    def __init__(self, source: Source, limits: BatchLimits, seconds: float, metrics: Metrics) -> None:
+        self.source, self.seconds, self.metrics = source, seconds, metrics
+        self.version: Version | None = None
+        self.number: int | None = None
+        self.loading: int | None = None
+        self.batcher = Batcher(self._work, limits, lambda items: metrics.batch_began(self.name, items))
+        metrics.watch_queue(self.name, self.batcher.__len__)
 
     @property
     def name(self) -> str:
@@ -143,13 +142,15 @@ class ServedModel:
             **options: those that differ from the export's own; see `DecodingOptions`.
 
         Raises:
-            QueueFull: too many wait.
+            TooMany, QueueFull: they are more than may wait; or than may wait now.
             DeadlineExceeded: it took too long.
             UserError: an option that can't be.
         """
         encoded = [text.encode() if isinstance(text, str) else text for text in texts]
-        payloads = [(text, len(text) // BYTES_PER_TOKEN + 1) for text in encoded]
-        return await self._results(payloads, frozenset(options.items()))
+        payloads = [(text, tokens_of(text)) for text in encoded]
+        translations = await self._results(payloads, frozenset(options.items()))
+        self.metrics.translated(self.name, sum(map(len, texts)), sum(len(t.text) for t in translations))
+        return translations
 
     async def call(self, signature: str, **inputs: Any) -> dict[str, Any]:
         """Calls one of the version's signatures.
@@ -163,7 +164,7 @@ class ServedModel:
 
         Raises:
             QueueFull, DeadlineExceeded: as `translate`.
-            UserError: no such signature.
+            UserError: no such signature, or inputs that it refuses.
         """
         (result,) = await self._results([(inputs, 1)], _Call(signature))
         return result
@@ -180,46 +181,60 @@ class ServedModel:
                 future.cancel()
 
     def _work(self, key: Any, payloads: list[Any]) -> list[Any]:
-        version = self.version
-        if isinstance(key, _Call):
-            return [version.call(key.signature, inputs) for inputs in payloads]
-        return version.translate(payloads, dict(key))
+        version, began, failed = self.version, time.perf_counter(), True
+        try:
+            if isinstance(key, _Call):
+                results = [version.call(key.signature, inputs) for inputs in payloads]
+            else:
+                results = version.translate(payloads, dict(key))
+            failed = False
+        except UserError:
+            failed = False
+            raise
+        finally:
+            self.metrics.batch_ended(self.name, time.perf_counter() - began, failed)
+        return results
 
-    def _began(self, items: list[Item]) -> None:
-        self.began(self, items)
-
-    def load_newest(self) -> bool:
+    def load_newest(self) -> None:
         """Loads the highest version unless it is loaded, and switches to it; what is under way ends with the old one.
-
-        Returns:
-            Whether another version is served now.
 
         Raises:
             UserError: it can't be loaded; the old one stays.
         """
         versions = self.source.versions()
-        if not versions or max(versions) == self.number:
-            return False
-        number = max(versions)
+        number = max(versions, default=self.number)
+        if number == self.number:
+            return
         self.loading = number
         try:
             began = time.perf_counter()
             version = load_version(versions[number])
-            loaded = time.perf_counter() - began
+            seconds = time.perf_counter() - began
             warm = version.warm_up()
+        except UserError:
+            self.metrics.loaded(self.name, None)
+            raise
         finally:
             self.loading = None
         self.version, self.number = version, number
-        log.info("model %s version %d: loaded in %.1f s, warmed up in %.1f s", self.name, number, loaded, warm)
+        self.metrics.loaded(self.name, number)
+        log.info("model %s version %d: loaded in %.1f s, warmed up in %.1f s", self.name, number, seconds, warm)
         gc.collect()  # what is left of the old one is a ring of objects
-        return True
 
 
 class Models(Mapping[str, ServedModel]):
-    """The served models by name, in the order of the command line."""
+    """The served models by name, in the order of the command line.
 
-    def __init__(self, models: Iterable[ServedModel]) -> None:
-        self._models = {model.name: model for model in models}
+    Args:
+        sources: where they come from.
+        limits: how each model's batches are put together.
+        seconds: a request's deadline.
+    """
+
+    def __init__(self, sources: Iterable[Source], limits: BatchLimits | None = None, seconds: float = 30.0) -> None:
+        self.metrics = Metrics()
+        limits = limits or BatchLimits()
+        self._models = {source.name: ServedModel(source, limits, seconds, self.metrics) for source in sources}
 
     def __getitem__(self, name: str) -> ServedModel:
         return self._models[name]
@@ -237,3 +252,13 @@ class Models(Mapping[str, ServedModel]):
             if model.version is not None and model.version.translates:
                 pairs.setdefault(model.version.languages, model)
         return pairs
+
+
+def tokens_of(text: bytes) -> int:
+    """About how many tokens a text has.
+
+    Example:
+        >>> tokens_of(b"The dog sleeps.")
+        4
+    """
+    return len(text) // BYTES_PER_TOKEN + 1

@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
 from tf_transformer.server.settings import Settings
 
 T = TypeVar("T")
+
+
+class Note(NamedTuple):
+    """What the log tells of a request: the model, texts and translations; only their number unless it may tell all."""
+
+    model: str
+    texts: Sequence[str | bytes]
+    translations: Sequence[str]
+
 
 # Of a body that is too large so much more is read and thrown away, so that the client gets to the answer.
 LINGER_BYTES = 2**26
@@ -118,3 +127,8 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
     finally:
         for task in (working, gone):
             task.cancel()
+
+
+def note(request: Request, model: str, texts: Sequence[str | bytes], translations: Sequence[str] = ()) -> None:
+    """Remembers what the log tells of a request."""
+    request.state.note = Note(model, texts, translations)

@@ -6,15 +6,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, reason
 from tf_transformer.translation import Translation, as_translation, is_saved_model
 
 # What a search is compiled for, where the model has a signature for that: batches up to so many rows and tokens.
 WARM_UP_ROWS, WARM_UP_LENGTHS = (1, 8, 32), (16, 32, 64)
 # Digits are text in any language: a short one, and one of a long sentence's length.
 WARM_UP_TEXTS = (b"1", " ".join(map(str, range(1, 21))).encode())
+
+# What an export's `translate` is also called.
+DEFAULT_SIGNATURES = ("serving_default", "translate")
 
 Options = Mapping[str, Any]
 
@@ -44,10 +48,10 @@ class Version(ABC):
     Attributes:
         folder: where it was loaded from.
         facts: what its model card says; empty where it has none.
-        signatures: the names of the functions that `call` takes.
+        signatures: what `call` takes, as TensorFlow's SignatureDef protobufs by name.
     """
 
-    signatures: tuple[str, ...] = ()
+    signatures: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, folder: Path) -> None:
         from tf_transformer.model_card import read_card
@@ -78,7 +82,7 @@ class Version(ABC):
         Raises:
             UserError: it has no such signature.
         """
-        raise UserError(f'Serving signature key "{signature}" not found.')
+        raise UserError(f"{self.folder}: no signature {signature}")
 
     def warm_up(self) -> float:
         """Makes the first request as fast as the next; gives the seconds that it took."""
@@ -94,10 +98,14 @@ class SavedModelVersion(Version):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
         from tf_transformer.translation import load_saved_model
 
         self._loaded = load_saved_model(folder)
-        self.signatures = tuple(self._loaded.signatures)
+        graph = SavedModel.FromString((folder / "saved_model.pb").read_bytes()).meta_graphs[0]
+        # The SavedModel's initialiser stands among them, and can't be called.
+        self.signatures = {name: graph.signature_def[name] for name in sorted(self._loaded.signatures)}
 
     @property
     def translates(self) -> bool:
@@ -130,13 +138,11 @@ class SavedModelVersion(Version):
 
         function = self._loaded.signatures[signature]
         specs = function.structured_input_signature[1]
-        tensors = {name: tf.convert_to_tensor(value, specs[name].dtype) for name, value in inputs.items()}
-        return {name: value.numpy() for name, value in function(**tensors).items()}
-
-    def specs(self, signature: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Inputs and outputs of a signature: TensorSpecs by name."""
-        function = self._loaded.signatures[signature]
-        return function.structured_input_signature[1], function.structured_outputs
+        try:
+            tensors = {name: tf.convert_to_tensor(inputs[name], specs[name].dtype) for name in specs}
+            return {name: value.numpy() for name, value in function(**tensors).items()}
+        except (KeyError, ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
+            raise UserError(f"{signature}: {reason(error)}") from None
 
     def warm_up(self) -> float:
         began = time.perf_counter()
@@ -158,6 +164,7 @@ class CTranslate2Version(Version):
         from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 
         self._translate = load_ctranslate2(folder)
+        self.signatures = dict.fromkeys(DEFAULT_SIGNATURES, _translate_signature())
 
     def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
         if set(options) - {"num_hypotheses"}:
@@ -165,3 +172,18 @@ class CTranslate2Version(Version):
         output = self._translate(list(texts))
         columns = [output[name].numpy() for name in ("translation", "score", "truncated")]
         return [as_translation(*row) for row in zip(*columns, strict=True)]
+
+
+def _translate_signature() -> Any:
+    """What a SavedModel has for `translate`."""
+    from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
+    from tensorflow.core.framework.types_pb2 import DT_BOOL, DT_FLOAT, DT_STRING
+    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
+
+    batch = TensorShapeProto(dim=[TensorShapeProto.Dim(size=-1)])
+    outputs = {"translation": DT_STRING, "score": DT_FLOAT, "truncated": DT_BOOL}
+    return SignatureDef(
+        inputs={"text": TensorInfo(name="text", dtype=DT_STRING, tensor_shape=batch)},
+        outputs={name: TensorInfo(name=name, dtype=dtype, tensor_shape=batch) for name, dtype in outputs.items()},
+        method_name="tensorflow/serving/predict",
+    )
