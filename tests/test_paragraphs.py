@@ -143,8 +143,9 @@ def test_joining():
 
 
 def test_a_space_comes_between_sentences_of_a_script_without_spaces():
-    assert join(split("他来了。再见！\n谢谢。", "zh"), ["He came.", "Goodbye!", "Thanks."]) == "He came. Goodbye!\nThanks."
-    assert join(split("他来了。再见！", "zh"), ["来た。", "さようなら！"]) == "来た。さようなら！"
+    pieces = split("他来了。再见！\n谢谢。", "zh")
+    assert join(pieces, ["He came.", "Goodbye!", "Thanks."]) == "He came. Goodbye!\nThanks."
+    assert join(pieces, ["来た。", "さようなら！", "ありがとう。"]) == "来た。さようなら！\nありがとう。"
 
 
 def test_all_sentences_are_translated_together():

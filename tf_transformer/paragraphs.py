@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _BLANK = r"[\s\u200b\u2060\ufeff]"
 _PADDED = re.compile(rf"({_BLANK}*)(.*?)({_BLANK}*)\Z", re.S)
 
-# sentencex 1.0.32 fails on a no-break space after a single letter, and on half of a surrogate pair, which JSON may hold.
+# sentencex 1.0.32 fails on a no-break space after a single letter, and on half of a surrogate pair (JSON can hold it).
 _BLANKS_BUT_SPACE = re.compile(r"[^\S ]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -24,7 +24,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _WINDOW = 5_000
 
 # These write ordinals with a full stop, after which sentencex splits: "am 3. Mai".
-_WITH_ORDINALS = frozenset("bs cs da de et eu fi fo hr hu is lb lv nb nn no pl sk sl sr tr".split())
+_WITH_ORDINALS = re.compile("bs|cs|da|de|et|eu|fi|fo|hr|hu|is|lb|lv|nb|nn|no|pl|sk|sl|sr|tr")
 _ORDINAL = re.compile(r"\b\d{1,2}\.\s*\Z")
 
 # After these a script that writes no blanks begins the next sentence at once.
@@ -157,7 +157,7 @@ def _ends(line: str, language: str) -> list[int]:
         ends += [*inner, last] if at_end else inner
         # The last sentence of a window may go on beyond it.
         start = inner[-1] if inner and not at_end else last
-    if language in _WITH_ORDINALS:
+    if _WITH_ORDINALS.fullmatch(language):
         starts = [0, *ends]
         ends = [
             end
