@@ -281,6 +281,7 @@ def own(folder):
                 path.rename(data / f"{name}.{side}")
     for recipe in (folder / "my_recipe.yaml", folder / "shared" / "my_recipe.yaml"):
         write_recipe(recipe, folder, "NAME")
+    (folder / "letter.txt").write_text("A man sees a house. Our dog loves a house.\n\nA woman.\n")
     (folder / "my_training.py").touch()
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "activate").touch()
