@@ -9,6 +9,7 @@ import {makeTarget} from './target.js';
 import {align, wordsOf} from './words.js';
 
 const TYPING = 250; // milliseconds without a key, after which what is typed is translated
+const PATIENCE = 400; // milliseconds, after which it is told that a translation is waited for
 const KEPT = 200; // answers about sentences
 
 const byId = (id) => document.getElementById(id);
@@ -29,7 +30,7 @@ const answers = new Map();
 const source = makeSource(byId('source'), byId('behind'), {typed, pointed: (place) => pointAt('source', place)});
 const target = makeTarget(byId('target'), byId('offer'), {
   pointed: (place) => pointAt('target', place),
-  wordsFor: (sentence, span, signal) => ask('page/words', {model: model.name, source: sentence.source, ids: sentence.seen.ids, start: span[0], end: span[1]}, {signal, tell}),
+  wordsFor: (sentence, [start, end], signal) => ask('page/words', {model: model.name, source: sentence.source, ids: sentence.seen.ids, start, end}, {signal}),
   choose: (place, prefix) => choose(place, {prefix}),
 });
 const panel = makePanel(byId('tabs'), byId('panel'), {
@@ -45,7 +46,7 @@ start();
 
 async function start() {
   try {
-    server = await ask('page/models', null, {tell});
+    server = await ask('page/models', null, {tell: say});
   } catch (error) {
     return say(error.message, true);
   }
@@ -104,6 +105,7 @@ function typed(value) {
 /** Translates what is typed. `restored` has the choices of an address, by the number of their sentence. */
 async function translate(restored = null) {
   clearTimeout(timer);
+  if (!model) return; // what is typed before the models are known is translated then
   asking?.abort();
   asking = new AbortController();
   const {signal} = asking;
@@ -112,15 +114,19 @@ async function translate(restored = null) {
   if (text.length > server.maxCharacters) {
     return say(`The text has ${text.length.toLocaleString('en')} characters; at most ${server.maxCharacters.toLocaleString('en')} are allowed.`, true);
   }
-  const waiting = setTimeout(() => say('Translating…'), 400);
+  const waiting = setTimeout(() => say('Translating…'), PATIENCE);
+  const tellWhy = (told) => {
+    clearTimeout(waiting);
+    say(told);
+  };
   try {
     let found = {parts: ['']};
     if (text.trim()) {
       const prefixes = restored?.prefixes ?? numberedPrefixes();
-      found = await ask('page/translate', {model: model.name, text, prefixes}, {signal, tell});
+      found = await ask('page/translate', {model: model.name, text, prefixes}, {signal, tell: tellWhy});
       const stale = restored ? {} : missedPrefixes(found.parts, prefixes);
       // Sentences have moved: what was chosen for one of them goes with it.
-      if (Object.keys(stale).length) found = await ask('page/translate', {model: model.name, text, prefixes: stale}, {signal, tell});
+      if (Object.keys(stale).length) found = await ask('page/translate', {model: model.name, text, prefixes: stale}, {signal, tell: tellWhy});
     }
     if (signal.aborted) return;
     parts = found.parts;
@@ -161,7 +167,7 @@ function showAll() {
     if (typeof part !== 'string') {
       const choice = choiceOf(part);
       part.shown = choice.text ?? part.text;
-      part.chosen = Boolean(choice.prefix || choice.text);
+      part.fixed = (choice.text ?? choice.prefix ?? '').length; // characters that were chosen
       part.start = place;
       part.seen = null;
       part.words = {source: wordsOf(part.source, model.source.code), target: wordsOf(part.shown, model.target.code)};
@@ -175,7 +181,7 @@ function showAll() {
   byId('said').textContent = written;
   const cut = list.filter(({truncated}) => truncated).length;
   if (cut) say('A sentence is longer than the model takes: what lies behind its limit was left out.', true);
-  else if (list.some(({chosen}) => chosen)) offerUndo();
+  else if (list.some(({fixed}) => fixed)) offerUndo();
   else if (list.length && !model.prefix) say('This model only translates: what it attends to, and how it searches, can’t be seen in its format.');
   remember();
   showPanel();
@@ -262,10 +268,6 @@ function nameModel() {
     if (known) byId(side).lang = code;
     else byId(side).removeAttribute('lang');
   }
-}
-
-function tell(told) {
-  say(told);
 }
 
 function say(told, isProblem = false) {

@@ -23,14 +23,15 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
 
   function show(parts, can) {
     close();
-    const focused = root.contains(document.activeElement);
+    const focused = root.contains(document.activeElement) ? placeOf(document.activeElement) : null;
     abilities = can;
     sentences = parts.filter((part) => typeof part !== 'string');
     words = [];
     root.classList.remove('faded');
     root.replaceChildren(...parts.map((part) => (typeof part === 'string' ? part : drawn(part, words.length))));
-    const first = root.querySelector('.word');
-    first?.setAttribute('tabindex', 0);
+    const list = words[focused?.sentence] ?? words[0] ?? [];
+    const first = list[Math.min(focused?.word ?? 0, list.length - 1)];
+    if (abilities.look || abilities.offer) first?.setAttribute('tabindex', 0);
     if (focused) (first ?? document.getElementById('source')).focus();
   }
 
@@ -41,14 +42,15 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
       sentence.words.target.map(({text, start, end: behind}, place) => {
         const buttons = abilities.look || abilities.offer ? {role: 'button', tabindex: -1} : {};
         const menu = abilities.offer ? {'aria-haspopup': 'menu', 'aria-expanded': 'false'} : {};
-        const node = element('span', {class: 'word', ...buttons, ...menu, 'data-sentence': number, 'data-word': place}, text);
+        const kind = behind <= sentence.fixed ? 'word fixed' : 'word';
+        const node = element('span', {class: kind, ...buttons, ...menu, 'data-sentence': number, 'data-word': place}, text);
         pieces.push(sentence.shown.slice(end, start), node);
         end = behind;
         return node;
       }),
     );
     pieces.push(sentence.shown.slice(end));
-    return element('span', {class: sentence.chosen ? 'sentence chosen' : 'sentence'}, ...pieces);
+    return element('span', {class: 'sentence'}, ...pieces);
   }
 
   function highlight(sentence, places = new Set()) {
@@ -89,6 +91,7 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
         ),
         node,
       );
+      if (found.every(({current}) => current)) offer.append(element('p', {class: 'hint'}, 'Nothing else was likely here.'));
       if (byKeyboard) offer.querySelector('button')?.focus();
     } catch (error) {
       if (error.name !== 'AbortError') fill([element('p', {class: 'hint'}, error.message)], node);
