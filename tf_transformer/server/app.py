@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tf_transformer.errors import UserError
-from tf_transformer.server import libretranslate, tf_serving
+from tf_transformer.server import documentation, libretranslate, tf_serving
 from tf_transformer.server.batching import DeadlineExceeded, QueueFull, TooMany
 from tf_transformer.server.lifecycle import Lifecycle, Phase
 from tf_transformer.server.models import Models
@@ -78,13 +78,13 @@ def create_app(
         Route("/metrics", _metrics),
         *libretranslate.routes(),
         *tf_serving.routes(),
+        *documentation.routes(),
+        Mount("/static", StaticFiles(directory=STATIC)),
     ]
     if importlib.util.find_spec("tf_transformer.server.page"):
         from tf_transformer.server import page
 
         routes += page.routes(models)
-    if STATIC.is_dir():
-        routes.append(Mount("/static", StaticFiles(directory=STATIC)))
     app = Starlette(
         routes=routes,
         lifespan=lifespan,

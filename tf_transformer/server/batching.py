@@ -127,8 +127,8 @@ class Batcher:
             self._changed.notify_all()
         return [item.future for item in items]
 
-    def stop(self) -> None:
-        """Ends the threads; what still waits is cancelled."""
+    def stop(self, seconds: float = 5.0) -> None:
+        """Ends the threads, waiting at most so many seconds for each; what still waits is cancelled."""
         with self._changed:
             self._stopped = True
             for item in self._waiting:
@@ -136,7 +136,7 @@ class Batcher:
             self._waiting.clear()
             self._changed.notify_all()
         for thread in self._threads:
-            thread.join()
+            thread.join(seconds)
 
     def _run(self) -> None:
         while batch := self._take():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -78,6 +79,7 @@ def run(models: Models, settings: Settings, bound: socket.socket, ready: Callabl
     )
     server = _Server(config, app, settings.drain_seconds)
     asyncio.run(server.serve(sockets=[bound]))
+    gc.freeze()  # at Python's end there is nothing to gain by looking for garbage among TensorFlow's objects: seconds
     if app.state.lifecycle.failure:
         raise app.state.lifecycle.failure
     if server.interrupted:

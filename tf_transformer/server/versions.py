@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tf_transformer.errors import UserError, reason
+from tf_transformer.errors import UserError
 from tf_transformer.translation import Translation, as_translation, is_saved_model
 
 # What a search is compiled for, where the model has a signature for that: batches up to so many rows and tokens.
@@ -136,13 +136,15 @@ class SavedModelVersion(Version):
             return super().call(signature, inputs)
         import tensorflow as tf
 
+        # What the operations of a graph say of values that they can't take.
+        refusals = tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
         function = self._loaded.signatures[signature]
         specs = function.structured_input_signature[1]
         try:
             tensors = {name: tf.convert_to_tensor(inputs[name], specs[name].dtype) for name in specs}
             return {name: value.numpy() for name, value in function(**tensors).items()}
-        except (KeyError, ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
-            raise UserError(f"{signature}: {reason(error)}") from None
+        except (KeyError, ValueError, TypeError, *refusals) as error:
+            raise UserError(f"{signature}: {_why(error)}") from None
 
     def warm_up(self) -> float:
         began = time.perf_counter()
@@ -172,6 +174,13 @@ class CTranslate2Version(Version):
         output = self._translate(list(texts))
         columns = [output[name].numpy() for name in ("translation", "score", "truncated")]
         return [as_translation(*row) for row in zip(*columns, strict=True)]
+
+
+def _why(error: Exception) -> str:
+    """What an operation says, without where in the graph it stands."""
+    lines = [line for line in str(getattr(error, "message", error)).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("Graph execution", "Detected at", "<stack", "\t"))]
+    return (told or lines or [type(error).__name__])[0][:300]
 
 
 def _translate_signature() -> Any:
