@@ -27,7 +27,8 @@ def beam_search(
     min_length: Any = 1,
     prefix: Any | None = None,
     grammar: Grammar | None = None,
-) -> tuple[Any, Any]:
+    steps: Any | None = None,
+) -> tuple[Any, ...]:
     """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
 
     At each step the `beam_size` likeliest continuations of a row's hypotheses are kept. Those that end with the closing
@@ -48,11 +49,14 @@ def beam_search(
         prefix: int (rows, prefix_len), tokens that the hypotheses must begin with, the closing one not among them; 0
             is padding.
         grammar: says which tokens a hypothesis may go on with; any unless given.
+        steps: what the cache was started with, for one of fixed size.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
         padding; and their scores, float32 (rows, num_hypotheses), `log P` over the length penalty. What was cut at
-        the limit comes behind what is closed. Where there are fewer, the rest is empty and has score -inf.
+        the limit comes behind what is closed. Where there are fewer, the rest is empty and has score -inf. With
+        `steps` the hypotheses are (rows, num_hypotheses, steps), and a third tensor, bool (rows,), says which rows are
+        done after so many steps.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -68,13 +72,13 @@ def beam_search(
     """
     limits = ops.cast(limits, "int32")
     # Kept from a graph that could know it, since reshaping forgets it again.
-    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) + unknown_zero()
+    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) + unknown_zero() if steps is None else steps
     slots = ops.arange(longest, dtype="int32")
     beam = ops.arange(beam_size, dtype="int32")
 
     def advance(position: Any, rows: Rows) -> Rows:
         count = ops.shape(rows["done"])[0]
-        history = extend(rows["history"])
+        history = extend(rows["history"], position, steps is not None)
         logits, cache = model.step(ops.reshape(rows["tokens"], (-1,)), position, rows["cache"], history)
         forced = None if prefix is None else ops.repeat(forced_token(rows["prefix"], position), beam_size)
         allowed = None
@@ -141,8 +145,9 @@ def beam_search(
         rows["prefix"] = ops.cast(prefix, "int32")
     if grammar is not None:
         rows["grammar"] = grammar.start(beam_size)
-    outcome = run_rounds(model, advance, rows, beam_size, ("best_outputs", "best_scores", "best_ranks"))
+    outcome = run_rounds(model, advance, rows, beam_size, ("best_outputs", "best_scores", "best_ranks"), steps)
     # What never was a hypothesis has not been cleared in "best_outputs".
     real = ops.not_equal(outcome["best_ranks"], IMPOSSIBLE)
     ids = ops.where(ops.expand_dims(real, axis=2), outcome["best_outputs"], 0)
-    return ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE)
+    scores = ops.where(real, outcome["best_scores"], IMPOSSIBLE)
+    return (ids, scores) if steps is None else (ids, scores, outcome["done"])
