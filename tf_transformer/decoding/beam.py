@@ -28,6 +28,7 @@ def beam_search(
     min_length: Any = 1,
     prefix: Any | None = None,
     grammar: Grammar | None = None,
+    steps: Any | None = None,
     trace: bool = False,
 ) -> tuple[Any, ...]:
     """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
@@ -50,13 +51,16 @@ def beam_search(
         prefix: int (rows, prefix_len), tokens that the hypotheses must begin with, the closing one not among them; 0
             is padding.
         grammar: says which tokens a hypothesis may go on with; any unless given.
+        steps: what the cache was started with, for one of fixed size.
         trace: whether to return a `Trace` as well.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
         padding; and their scores, float32 (rows, num_hypotheses), `log P` over the length penalty. What was cut at
         the limit comes behind what is closed. Where there are fewer, the rest is empty and has score -inf. With
-        `trace` also the record of all hypotheses that the search had (`tf_transformer.decoding.trace.Trace`).
+        `steps` the hypotheses are (rows, num_hypotheses, steps), and a third tensor, bool (rows,), says which rows are
+        done after so many steps. With `trace` the last is the record of all hypotheses that the search had
+        (`tf_transformer.decoding.trace.Trace`).
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -72,13 +76,13 @@ def beam_search(
     """
     limits = ops.cast(limits, "int32")
     # Kept from a graph that could know it, since reshaping forgets it again.
-    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) + unknown_zero()
+    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) + unknown_zero() if steps is None else steps
     slots = ops.arange(longest, dtype="int32")
     beam = ops.arange(beam_size, dtype="int32")
 
     def advance(position: Any, rows: Rows) -> Rows:
         count = ops.shape(rows["done"])[0]
-        history = extend(rows["history"])
+        history = extend(rows["history"], position, steps is not None)
         logits, cache = model.step(ops.reshape(rows["tokens"], (-1,)), position, rows["cache"], history)
         forced = None if prefix is None else ops.repeat(forced_token(rows["prefix"], position), beam_size)
         allowed = None
@@ -151,9 +155,11 @@ def beam_search(
     if trace:
         rows |= start_trace(batch, longest, beam_size)
         wanted += TRACED
-    outcome = run_rounds(model, advance, rows, beam_size, wanted)
+    outcome = run_rounds(model, advance, rows, beam_size, wanted, steps)
     # What never was a hypothesis has not been cleared in "best_outputs".
     real = ops.not_equal(outcome["best_ranks"], IMPOSSIBLE)
     ids = ops.where(ops.expand_dims(real, axis=2), outcome["best_outputs"], 0)
-    found = ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE)
+    found = (ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE))
+    if steps is not None:
+        found += (outcome["done"],)
     return (*found, read_trace(outcome, ids[:, 0], limits, end_id, alpha)) if trace else found

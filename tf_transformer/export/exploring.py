@@ -111,7 +111,7 @@ class Exploring:
         limits, checks = self._checked(source_ids, prefix_ids, options)
         with tf.control_dependencies([check_prefixes(prefix, text), *checks]), self._weights():
             source_ids = tf.identity(source_ids)
-            ids, scores, trace = self._beam(self.model.stepper(), source_ids, limits, prefix_ids, options, trace=True)
+            ids, scores, trace = self._beam(self._stepper(), source_ids, limits, prefix_ids, options, trace=True)
         steps = tf.reduce_sum(tf.cast(tf.reduce_any(trace.tokens != 0, axis=[0, 2]), tf.int32))
         tokens, parents, log_probs, token_scores, bounds, fates, wins = (each[:, :steps] for each in trace)
         return {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -26,6 +28,7 @@ from tf_transformer.decoding import (
 from tf_transformer.decoding.options import check_options, check_positions
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
+from tf_transformer.export.compiled import CompiledSearch
 from tf_transformer.export.exploring import Exploring
 from tf_transformer.export.signature_options import (
     OPTION_TYPES,
@@ -55,6 +58,8 @@ class Translator(Exploring, tf.Module):
         tokenizers: the tokenizers it was trained with.
         options: how translations are searched for, unless a call says otherwise.
         half: whether to hold the weights as float16, half the size; the work is done in the model's own precision.
+        compiled: whether XLA may compile the search, see `warm_up`. What is worked out from the model's weights is then
+            worked out once: a model that is trained on needs another translator.
 
     Raises:
         UserError: options that the model has no positions for.
@@ -78,6 +83,7 @@ class Translator(Exploring, tf.Module):
         tokenizers: TokenizerPair,
         options: DecodingOptions | None = None,
         half: bool = False,
+        compiled: bool = False,
     ) -> None:
         super().__init__()
         check_is_tensorflow("a Translator")
@@ -96,6 +102,9 @@ class Translator(Exploring, tf.Module):
         weights = [variable.value for variable in model.weights]
         self.weights = [tf.Variable(tf.cast(w, tf.float16), trainable=False) for w in weights] if half else weights
         model.share_constants()
+        self._derived = self._hold_derived() if compiled else []
+        # What is drawn by chance is searched for among all tokens, which takes too long for a program of fixed size.
+        self._compiles = compiled and not options.temperature
         self.functions = self._make_functions()
 
     @property
@@ -140,6 +149,36 @@ class Translator(Exploring, tf.Module):
         )
         return translate(texts, prefix)
 
+    def warm_up(
+        self, rows: Sequence[int] = (1, 8, 32), lengths: Sequence[int] = (16, 32, 64)
+    ) -> dict[tuple[int, int], float]:
+        """Has XLA compile the search with the translator's own options, which makes `translate` faster from then on.
+
+        One program is compiled for each size of a batch, in one to ten seconds each. A batch is padded to the next
+        size that was compiled: at most twice its sentences. Other batches, other options, and translations of half as
+        many tokens again as the padded source are searched for as ever, with the same result but for rounding.
+
+        Args:
+            rows: sentences in a batch: up to 1, 2, 4, 8, 16 or 32.
+            lengths: tokens of the longest sentence in it, the closing one counted: up to 16, 32, 64 or 128.
+
+        Returns:
+            The seconds that each took, by rows and length; none of those that can't be compiled, being larger.
+
+        Raises:
+            UserError: the translator was not made with `compiled`, or draws its translations by chance.
+        """
+        if not self._compiles:
+            raise UserError(
+                "this translator does not compile its search: make it with compiled=True, and without a temperature"
+            )
+        seconds = {}
+        for size in product(rows, lengths):
+            began = time.perf_counter()
+            if self.functions["warm_up"](*([number] for number in size))["compiled"].numpy().all():
+                seconds[size] = time.perf_counter() - began
+        return seconds
+
     def _make_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The graphs, by the names of the signatures they are exported as."""
         matrix = tf.TensorSpec([None, None], tf.int32)
@@ -148,7 +187,14 @@ class Translator(Exploring, tf.Module):
             return tf.function(function, input_signature=specs, autograph=False)
 
         # These are graphs of their own: the functions that share one have one copy of it between them.
-        self._best = graph(self._search_best, matrix)
+        functions = {}
+        if self._compiles:
+            self._compiled = CompiledSearch(self._search_fixed, self._search_best, self.max_length)
+            self._best = graph(self._compiled, matrix)
+            sizes = (tf.TensorSpec([None], tf.int32, name=name) for name in ("rows", "lengths"))
+            functions["warm_up"] = graph(self._warm_up, *sizes)
+        else:
+            self._best = graph(self._search_best, matrix)
         options = [tf.TensorSpec([], dtype, name) for name, dtype in OPTION_TYPES.items()]
         self._any = graph(self._search_any, matrix, matrix, *options)
         self._attend = graph(self._attention, matrix, matrix)
@@ -165,6 +211,7 @@ class Translator(Exploring, tf.Module):
             "tokenize": graph(self._tokenize, TEXT),
             "detokenize": graph(self._detokenize, tf.TensorSpec([None, None], tf.int32, name="ids")),
             **self._exploring_functions(),
+            **functions,
         }
 
     def _translate(self, text: tf.Tensor) -> Output:
@@ -220,6 +267,9 @@ class Translator(Exploring, tf.Module):
             "truncated": source_truncated | target_truncated,
         }
 
+    def _warm_up(self, rows: tf.Tensor, lengths: tf.Tensor) -> Output:
+        return {"compiled": self._compiled.warm_up(rows, lengths)}
+
     def _tokenize(self, text: tf.Tensor) -> Output:
         ids = self.tokenizers.source.tokenize(text).to_tensor()
         return {"ids": ids, "tokens": self.tokenizers.source.piece_texts(ids)}
@@ -257,20 +307,27 @@ class Translator(Exploring, tf.Module):
             _, scores = self.model(inputs, return_attention_scores=True, training=False)
         return {kind: tf.cast(tf.stack(layers, axis=1), tf.float32) for kind, layers in scores.items()}
 
-    def _search_best(self, source_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The translator's own options: ids (batch, 1, length) and scores (batch, 1)."""
+    def _search_best(self, source_ids: tf.Tensor, steps: tf.Tensor | None = None) -> tuple[tf.Tensor, ...]:
+        """The translator's own options: ids (batch, 1, length), scores (batch, 1), and with steps what is done."""
         options = self.options
         limits = self._limits(source_ids, options.max_length or self.max_length)
         with self._weights():
-            stepper = self.model.stepper()
+            stepper = self._stepper()
             if options.temperature:
                 tensors = option_tensors(replace(options, num_hypotheses=1))
                 return self._sample(stepper, source_ids, limits, None, tensors)
             if options.beam_size == 1:
-                cache = stepper.start_cache(source_ids)
-                ids, log_probs = greedy_search(stepper, cache, limits, START_ID, END_ID, options.min_length)
-                return ids[:, None], (log_probs / length_penalty(_lengths(ids), options.alpha))[:, None]
-            return self._beam(stepper, source_ids, limits, None, vars(options) | {"num_hypotheses": 1})
+                cache = stepper.start_cache(source_ids, steps=steps)
+                ids, log_probs, *done = greedy_search(
+                    stepper, cache, limits, START_ID, END_ID, options.min_length, steps=steps
+                )
+                return ids[:, None], (log_probs / length_penalty(_lengths(ids), options.alpha))[:, None], *done
+            return self._beam(stepper, source_ids, limits, None, vars(options) | {"num_hypotheses": 1}, steps)
+
+    def _search_fixed(self, source_ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """The same in memory of a fixed size, with room for all but the longest translations."""
+        steps = tf.shape(source_ids)[1] * 3 // 2
+        return self._search_best(source_ids, tf.minimum(steps, self.options.max_length or self.max_length))
 
     def _search_any(self, source_ids: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Any options: ids (batch, hypotheses, length) and scores (batch, hypotheses)."""
@@ -279,7 +336,7 @@ class Translator(Exploring, tf.Module):
         with tf.control_dependencies(checks), self._weights():
             # The identity is what waits for the checks.
             source_ids = tf.identity(source_ids)
-            stepper = self.model.stepper()
+            stepper = self._stepper()
             return tf.cond(
                 options["temperature"] > 0,
                 lambda: self._sample(stepper, source_ids, limits, prefix, options),
@@ -304,15 +361,16 @@ class Translator(Exploring, tf.Module):
         limits: tf.Tensor,
         prefix: tf.Tensor | None,
         options: dict,
+        steps: tf.Tensor | None = None,
         trace: bool = False,
     ) -> tuple[tf.Tensor, ...]:
         names = "beam_size", "alpha", "num_hypotheses", "min_length"
         chosen = {name: options[name] for name in names}
-        cache = stepper.start_cache(source_ids, options["beam_size"])
-        ids, scores, *traced = beam_search(
-            stepper, cache, limits, START_ID, END_ID, prefix=prefix, trace=trace, **chosen
+        cache = stepper.start_cache(source_ids, options["beam_size"], steps)
+        ids, scores, *more = beam_search(
+            stepper, cache, limits, START_ID, END_ID, prefix=prefix, steps=steps, trace=trace, **chosen
         )
-        return ids, _nothing_for_nothing(scores, limits), *traced
+        return ids, _nothing_for_nothing(scores, limits), *more
 
     def _sample(
         self, stepper: Stepping, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
@@ -345,7 +403,19 @@ class Translator(Exploring, tf.Module):
         lengths = _lengths(source_ids) - 1
         extra = min(self.options.extra_length, self.max_length)  # so that the sum is an int32, whatever was asked for
         limits = tf.minimum(lengths + extra, tf.minimum(most, self.max_length))
-        return tf.where(lengths == 0, 0, limits)
+        return tf.where(lengths <= 0, 0, limits)  # a row of padding has not even the closing token
+
+    def _stepper(self) -> Stepping:
+        """The model's, with what is worked out from its weights taken from where it is held."""
+        stepper = self.model.stepper()
+        if self._derived:
+            stepper.derived = [tf.cast(held, self.model.compute_dtype) for held in self._derived]
+        return stepper
+
+    def _hold_derived(self) -> list[tf.Variable]:
+        """What a stepper works out from the model's weights, of a model that has such."""
+        tensors = getattr(self.model.stepper(), "derived", [])
+        return [tf.Variable(tf.cast(x, tf.float16) if self._half else x, trainable=False) for x in tensors]
 
     def _weights(self) -> AbstractContextManager:
         """Where the model reads its weights from: its own variables, or the float16 ones in its own precision."""
@@ -356,14 +426,21 @@ class Translator(Exploring, tf.Module):
 
 
 def make_translator(
-    model: SequenceModel, tokenizers: TokenizerPair, options: DecodingOptions | None = None, half: bool = False
+    model: SequenceModel,
+    tokenizers: TokenizerPair,
+    options: DecodingOptions | None = None,
+    half: bool = False,
+    compiled: bool = False,
 ) -> Translator:
-    """Makes a `Translator`; a `Parser` where what the model writes is trees. See there for the arguments."""
+    """Makes a `Translator`; a `Parser`, whose search is not compiled, where what the model writes is trees.
+
+    See there for the arguments.
+    """
     if tokenizers.target_kind == "brackets":
         from tf_transformer.parsing.parser import Parser
 
         return Parser(model, tokenizers, options, half)
-    return Translator(model, tokenizers, options, half)
+    return Translator(model, tokenizers, options, half, compiled)
 
 
 def _lengths(ids: tf.Tensor) -> tf.Tensor:
