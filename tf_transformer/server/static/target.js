@@ -80,13 +80,12 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
       const found = offers((await wordsFor(sentence, span, signal)).words, sentence.shown, start, root.lang || 'und');
       if (signal.aborted) return;
       fill(
-        found.map(({word: text, prefix, rest, probability, current}) =>
+        found.map(({word: text, prefix, probability, current}) =>
           element(
             'button',
             {type: 'button', role: 'menuitemradio', tabindex: -1, 'aria-checked': String(current), onclick: () => take(number, prefix, current)},
             element('bdi', {class: 'text'}, text),
             element('span', {class: 'share'}, percent(probability)),
-            element('bdi', {class: 'rest'}, rest.trim()),
           ),
         ),
         node,

@@ -48,7 +48,7 @@ const MOST = 6; // words that are offered
 const LEAST = 0.001; // their probability
 
 /**
- * What is offered in the place of a word that begins at `start`: [{word, prefix, rest, probability, current}].
+ * What is offered in the place of a word that begins at `start`: [{word, prefix, probability, current}].
  *
  * `found` is the server's, likeliest first; each translation has the same beginning, up to `start`. What would go on with
  * the word before is no offer for this one.
@@ -60,9 +60,7 @@ export function offers(found, translation, start, language) {
   for (const {translation: other, probability} of found) {
     const prefix = other.startsWith(base) ? prefixAt(other, base, language) : null;
     if (!prefix || prefix.goesOn || offered.has(prefix.text) || probability < LEAST) continue;
-    offered.set(prefix.text, {
-      word: prefix.word, prefix: prefix.text, rest: other.slice(prefix.text.length), probability, current: prefix.text === own?.text,
-    });
+    offered.set(prefix.text, {word: prefix.word, prefix: prefix.text, probability, current: prefix.text === own?.text});
   }
   return [...offered.values()].slice(0, MOST);
 }
