@@ -129,7 +129,7 @@ def test_words_that_go_together_are_marked_from_either_side(open_page, server):
     # The field's own letters lie over those that are marked.
     box = page.locator("#behind span").filter(has_text=re.compile(f"^{goes_with}$")).bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_function("document.querySelector('#target .marked')")
+    page.wait_for_function("() => document.querySelector('#target .marked')")
     assert "Haus" in marked(page, "#target") and marked(page, "#behind") == [goes_with]
 
     page.focus("#source")
@@ -180,7 +180,7 @@ def test_an_address_is_all_that_it_takes_to_share(open_page, server):
     page.click("#tab-search")
     page.wait_for_selector(".tree")
     page.fill("#source", f"{OTHER} Our dog sees the green house.")
-    page.wait_for_function("document.querySelectorAll('#target .sentence').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('#target .sentence').length === 2")
     page.wait_for_selector("#undo")
     expected = written(page)
     page.click("#share")
@@ -486,6 +486,21 @@ def test_what_does_not_pass_is_told_and_left(failing):
     page.wait_for_selector("#status:has-text('The server made an error')")
     page.fill("#source", SENTENCE)
     translated(page, GERMAN)
+
+
+def test_a_server_that_wants_a_key_is_asked_for_it(failing):
+    page = failing(refusal(401, "this server wants an API key"), refusal(403, "Invalid API key"))
+    keys = []
+    page.on("request", lambda request: keys.append(request.headers.get("authorization")))
+    page.fill("#source", SENTENCE)
+    for key, told in (("wrong", "wants a key"), ("right", "does not know this key")):
+        page.wait_for_selector(f"#status:has-text('{told}')")
+        page.wait_for_selector("#key input:focus")
+        page.keyboard.type(key)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#key", state="hidden")
+    translated(page, GERMAN)
+    assert keys[:3] == [None, "Bearer wrong", "Bearer right"]
 
 
 def test_a_text_above_the_limit_is_not_sent(open_page):

@@ -290,6 +290,7 @@ function countCharacters() {
 
 function askForKey() {
   byId('key').hidden = false;
+  byId('key').reset();
   byId('key').elements.key.focus();
 }
 
