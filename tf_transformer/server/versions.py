@@ -90,6 +90,7 @@ class Version(ABC):
         if self.translates:
             for text in WARM_UP_TEXTS:
                 self.translate([text], {})
+            self.translate(WARM_UP_TEXTS[:1], {"num_hypotheses": 2})  # alternatives have a graph of their own
         return time.perf_counter() - began
 
 
@@ -119,7 +120,7 @@ class SavedModelVersion(Version):
         return [as_translation(*row) for row in zip(*columns, strict=True)]
 
     def _function(self, options: Options) -> Any:
-        if not options:
+        if not options or "translate_with_options" not in self.signatures:
             return lambda texts: self._loaded.signatures["translate"](text=texts)
         from tf_transformer.export.signature_options import with_options
         from tf_transformer.translation import own_options
