@@ -1,6 +1,5 @@
 """What a person can do wrong with `serve`; what it does is tested in tests/server/."""
 
-import shutil
 import socket
 import sys
 
@@ -42,13 +41,3 @@ def test_a_port_in_use_is_one_line(command, mistakes):
 def test_without_the_extra_it_says_what_to_install(missing, command, mistakes, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     assert_mistake(command("serve", mistakes / "versions"), missing, "pip install 'tf_transformer[serve]'")
-
-
-def test_a_damaged_ctranslate2_model_is_one_line(command, mistakes, tmp_path, monkeypatch):
-    """It is found when it is loaded, by the running server, which then ends."""
-    pytest.importorskip("ctranslate2")
-    shutil.copytree(mistakes / "ctranslate2", tmp_path / "model")
-    (tmp_path / "model" / "config.json").write_text("{}")
-    outcome = command("serve", tmp_path / "model", "--port", "0")
-    assert_mistake(outcome, "config.json")
-    assert outcome.out == b""

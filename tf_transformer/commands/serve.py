@@ -9,7 +9,7 @@ import typer
 
 from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import cores, quiet_tensorflow
+from tf_transformer.terminal import cores, keep_what_xla_compiles, quiet_tensorflow
 
 
 @app.command()
@@ -64,6 +64,7 @@ def serve(
     bound = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{bound.getsockname()[1]}"
+    keep_what_xla_compiles()
     with quiet_tensorflow(streams=True):
         pass
     served = Models(sources, BatchLimits(tokens=batch_tokens, queue=queue, threads=cores()), deadline)
