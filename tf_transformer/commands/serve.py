@@ -9,7 +9,7 @@ import typer
 
 from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import cores, quiet_tensorflow
+from tf_transformer.terminal import cores, keep_what_xla_compiles, quiet_tensorflow
 
 
 @app.command()
@@ -23,20 +23,34 @@ def serve(
             show_default=False,
         ),
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is all of this machine's.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8501,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every address of this machine.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8501,
     api_key: Annotated[
         str | None,
         typer.Option(
-            help="Key that requests must bring; better given in the environment, which other users can't read.",
+            help="Key that requests must bring. The environment variable is safer: other users can see arguments.",
             envvar="TF_TRANSFORMER_API_KEY",
             show_default=False,
         ),
     ] = None,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Log texts and translations.")] = False,
+    deadline: Annotated[float, typer.Option(min=0.1, help="Seconds within which a request must be answered.")] = 30.0,
+    queue: Annotated[
+        int, typer.Option(min=1, help="Most sentences of a model that wait; more are refused with status 429.")
+    ] = 1024,
+    batch_tokens: Annotated[
+        int, typer.Option(min=1, help="Most source tokens of a batch, its padding counted; about 4 bytes are a token.")
+    ] = 2048,
+    max_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request's body.")] = 2**21,
+    max_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = 256,
+    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a text.")] = 20_000,
 ) -> None:
-    """Serves models over HTTP: LibreTranslate's interface, TensorFlow Serving's REST interface, a page."""
+    """Serves models over HTTP, in LibreTranslate's and TensorFlow Serving's interfaces."""
     try:
+        import babel  # noqa: F401
+        import prometheus_client  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
@@ -48,14 +62,18 @@ def serve(
 
     sources = find_sources(models)
     bound = listen(host, port)
-    address = f"http://{host}:{bound.getsockname()[1]}"
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{bound.getsockname()[1]}"
+    keep_what_xla_compiles()
     with quiet_tensorflow(streams=True):
         pass
-    served = Models(sources, BatchLimits(threads=cores()))
-    names = ", ".join(served)
-    run(
-        served,
-        Settings(api_key=api_key, log_texts=log_texts),
-        bound,
-        lambda: print(f"serving {names} at {address}", flush=True),
+    served = Models(sources, BatchLimits(tokens=batch_tokens, queue=queue, threads=cores()), deadline)
+    settings = Settings(
+        max_body=max_body,
+        max_texts=max_texts,
+        max_characters=max_characters,
+        drain_seconds=deadline,
+        api_key=api_key or None,
+        log_texts=log_texts,
     )
+    run(served, settings, bound, lambda: print(f"serving {', '.join(served)} at {address}", flush=True))

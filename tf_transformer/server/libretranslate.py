@@ -158,11 +158,17 @@ def _alternatives(given: Any, most: int) -> int:
 
 
 def _model_for(models: Models, source: str, target: str) -> ServedModel:
+    """The model for a pair of languages; of one for `de` also for `de-AT`."""
     pairs = models.pairs()
-    fitting = [pair for pair in pairs if pair[1] == target and source in (pair[0], "auto")]
+    fitting = [pair for pair in pairs if _fits(pair[1], target) and (source == "auto" or _fits(pair[0], source))]
     if len(fitting) == 1:
         return pairs[fitting[0]]
     told = ", ".join(f"{a} to {b}" for a, b in pairs) or "nothing"
     if fitting:
         raise Refusal(400, f"source is auto, but this server does not detect languages; it translates {told}")
     raise Refusal(400, f"{source} to {target} is not supported; this server translates {told}")
+
+
+def _fits(own: str, asked: str) -> bool:
+    own, asked = (code.lower().replace("_", "-") for code in (own, asked))
+    return own == asked or own == asked.partition("-")[0]

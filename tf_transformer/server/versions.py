@@ -90,6 +90,7 @@ class Version(ABC):
         if self.translates:
             for text in WARM_UP_TEXTS:
                 self.translate([text], {})
+            self.translate(WARM_UP_TEXTS[:1], {"num_hypotheses": 2})  # alternatives have a graph of their own
         return time.perf_counter() - began
 
 
@@ -104,8 +105,10 @@ class SavedModelVersion(Version):
 
         self._loaded = load_saved_model(folder)
         graph = SavedModel.FromString((folder / "saved_model.pb").read_bytes()).meta_graphs[0]
-        # The SavedModel's initialiser stands among them, and can't be called.
-        self.signatures = {name: graph.signature_def[name] for name in sorted(self._loaded.signatures)}
+        # The SavedModel's initialiser stands among them, and can't be called. To warm up is not for clients: each shape
+        # that is compiled takes memory for good.
+        names = sorted(set(self._loaded.signatures) - {"warm_up"})
+        self.signatures = {name: graph.signature_def[name] for name in names}
 
     @property
     def translates(self) -> bool:
@@ -119,7 +122,7 @@ class SavedModelVersion(Version):
         return [as_translation(*row) for row in zip(*columns, strict=True)]
 
     def _function(self, options: Options) -> Any:
-        if not options:
+        if not options or "translate_with_options" not in self.signatures:
             return lambda texts: self._loaded.signatures["translate"](text=texts)
         from tf_transformer.export.signature_options import with_options
         from tf_transformer.translation import own_options
@@ -148,10 +151,12 @@ class SavedModelVersion(Version):
 
     def warm_up(self) -> float:
         began = time.perf_counter()
-        if "warm_up" in self.signatures:
+        if "warm_up" in self._loaded.signatures:
+            import tensorflow as tf
+
             shapes = [(rows, length) for length in WARM_UP_LENGTHS for rows in WARM_UP_ROWS]
-            rows, lengths = zip(*shapes, strict=True)
-            self.call("warm_up", {"rows": list(rows), "lengths": list(lengths)})
+            rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*shapes, strict=True))
+            self._loaded.signatures["warm_up"](rows=rows, lengths=lengths)
         super().warm_up()
         return time.perf_counter() - began
 
