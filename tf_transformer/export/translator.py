@@ -29,7 +29,7 @@ from tf_transformer.decoding.options import check_options, check_positions
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
 from tf_transformer.export.compiled import CompiledSearch
-from tf_transformer.export.exploring import Exploring
+from tf_transformer.export.exploring import Exploring, no_record
 from tf_transformer.export.signature_options import (
     OPTION_TYPES,
     POSITIONS,
@@ -196,7 +196,7 @@ class Translator(Exploring, tf.Module):
         else:
             self._best = graph(self._search_best, matrix)
         options = [tf.TensorSpec([], dtype, name) for name, dtype in OPTION_TYPES.items()]
-        self._any = graph(self._search_any, matrix, matrix, *options)
+        self._any = graph(self._search_any, matrix, matrix, tf.TensorSpec([], tf.bool), *options)
         self._attend = graph(self._attention, matrix, matrix)
         return {
             "translate": graph(self._translate, TEXT),
@@ -246,7 +246,7 @@ class Translator(Exploring, tf.Module):
         source_ids, truncated = self._read(self.tokenizers.source, text)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
         with tf.control_dependencies([check_prefixes(prefix, text)]):
-            ids, scores = self._any(source_ids, prefix_ids, *options)
+            ids, scores, *_ = self._any(source_ids, prefix_ids, False, *options)
         replace_unknown = dict(zip(OPTION_TYPES, options, strict=True))["replace_unknown"]
         translation = tf.cond(
             replace_unknown,
@@ -329,30 +329,28 @@ class Translator(Exploring, tf.Module):
         steps = tf.shape(source_ids)[1] * 3 // 2
         return self._search_best(source_ids, tf.minimum(steps, self.options.max_length or self.max_length))
 
-    def _search_any(self, source_ids: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Any options: ids (batch, hypotheses, length) and scores (batch, hypotheses)."""
+    def _search_any(
+        self, source_ids: tf.Tensor, prefix: tf.Tensor, trace: tf.Tensor, *values: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """Any options: ids (batch, hypotheses, length), scores (batch, hypotheses), and what a `Record` holds."""
         options = dict(zip(OPTION_TYPES, values, strict=True))
-        limits, checks = self._checked(source_ids, prefix, options)
+        most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
+        limits = self._limits(source_ids, most)
+        prefix_lengths = tf.where(limits > 0, _lengths(prefix), 0)
+        checks = [
+            *check_options(options),
+            tf.debugging.assert_less_equal(options["min_length"], self.max_length, POSITIONS),
+            tf.debugging.assert_less(prefix_lengths, tf.maximum(limits, 1), PREFIX_LENGTH),
+        ]
         with tf.control_dependencies(checks), self._weights():
             # The identity is what waits for the checks.
             source_ids = tf.identity(source_ids)
             stepper = self._stepper()
             return tf.cond(
                 options["temperature"] > 0,
-                lambda: self._sample(stepper, source_ids, limits, prefix, options),
-                lambda: self._beam(stepper, source_ids, limits, prefix, options),
+                lambda: (*self._sample(stepper, source_ids, limits, prefix, options), *no_record()),
+                lambda: self._beam(stepper, source_ids, limits, prefix, options, trace=trace),
             )
-
-    def _checked(self, source_ids: tf.Tensor, prefix: tf.Tensor, options: dict) -> tuple[tf.Tensor, list]:
-        """The most tokens of each translation, and what raises where an option or a prefix can't be."""
-        most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
-        limits = self._limits(source_ids, most)
-        prefix_lengths = tf.where(limits > 0, _lengths(prefix), 0)
-        return limits, [
-            *check_options(options),
-            tf.debugging.assert_less_equal(options["min_length"], self.max_length, POSITIONS),
-            tf.debugging.assert_less(prefix_lengths, tf.maximum(limits, 1), PREFIX_LENGTH),
-        ]
 
     def _beam(
         self,
@@ -362,7 +360,7 @@ class Translator(Exploring, tf.Module):
         prefix: tf.Tensor | None,
         options: dict,
         steps: tf.Tensor | None = None,
-        trace: bool = False,
+        trace: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, ...]:
         names = "beam_size", "alpha", "num_hypotheses", "min_length"
         chosen = {name: options[name] for name in names}
@@ -370,6 +368,7 @@ class Translator(Exploring, tf.Module):
         ids, scores, *more = beam_search(
             stepper, cache, limits, START_ID, END_ID, prefix=prefix, steps=steps, trace=trace, **chosen
         )
+        more = more if trace is None else more[-1]
         return ids, _nothing_for_nothing(scores, limits), *more
 
     def _sample(
