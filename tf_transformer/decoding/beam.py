@@ -52,7 +52,7 @@ def beam_search(
             is padding.
         grammar: says which tokens a hypothesis may go on with; any unless given.
         steps: what the cache was started with, for one of fixed size.
-        trace: whether to record all hypotheses; a scalar bool tensor, or None.
+        trace: whether to record all hypotheses, a scalar bool; None returns no record at all.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
@@ -160,7 +160,7 @@ def beam_search(
     # What never was a hypothesis has not been cleared in "best_outputs".
     real = ops.not_equal(outcome["best_ranks"], IMPOSSIBLE)
     ids = ops.where(ops.expand_dims(real, axis=2), outcome["best_outputs"], 0)
-    found = (ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE))
+    found = ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE)
     if steps is not None:
         found += (outcome["done"],)
     return found if trace is None else (*found, Record(*(outcome[name] for name in TRACED)))

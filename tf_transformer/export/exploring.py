@@ -96,7 +96,7 @@ class Exploring:
         position = tf.cast(prefix.row_lengths(), tf.int32)
         # One column more: the next token's.
         inputs = shift_right(tf.pad(prefix.to_tensor(), [[0, 0], [0, 1]]), START_ID)
-        with self._weights():
+        with self._search.weights_in_use():
             logits = self.model((source_ids, inputs), training=False)
         logits = tf.gather(logits, position, batch_dims=1)
         log_probs, ids = likeliest(logits, count, position[:, None], END_ID, self.options.min_length)
@@ -111,7 +111,7 @@ class Exploring:
         with tf.control_dependencies([check_prefixes(prefix, text)]):
             ids, scores, *record = self._any(source_ids, prefix_ids, True, *options.values())
         most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
-        limits = self._limits(source_ids, most)
+        limits = self._search.limits(source_ids, most)
         trace = read_trace(Record(*record), ids[:, 0], limits, END_ID, options["alpha"])
         steps = tf.reduce_sum(tf.cast(tf.reduce_any(trace.tokens != 0, axis=[0, 2]), tf.int32))
         tokens, parents, log_probs, token_scores, bounds, fates, wins = (each[:, :steps] for each in trace)
@@ -127,9 +127,3 @@ class Exploring:
             "fate": tf.gather(tf.constant(FATES), fates),
             "wins": wins,
         }
-
-
-def no_record() -> tuple[tf.Tensor, ...]:
-    """What a search that has no record gives in its place."""
-    empty = tf.zeros([0, 0, 0], tf.int32)
-    return empty, empty, tf.zeros([0, 0, 0])
