@@ -130,24 +130,32 @@ def _no_run(path: Path) -> str:
     return f"{path}: neither a run nor a SavedModel{missing}{hint or '; give the folder of one'}"
 
 
-def load_signature(path: Path, name: str) -> Callable[..., dict[str, Any]]:
-    """Loads one of a SavedModel's signatures.
+def load_saved_model(path: Path) -> Any:
+    """Loads a SavedModel. The object owns its variables: it must stay alive as long as a signature of it is in use.
 
     Raises:
-        UserError: it is damaged, or has no such signature.
+        UserError: it is damaged.
     """
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  its ops are in the graph
 
     check_checksums(path, "export it again")
     try:
-        loaded = tf.saved_model.load(str(path))
+        return tf.saved_model.load(str(path))
     except Exception as error:  # whatever a damaged file makes TensorFlow raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
+
+
+def load_signature(path: Path, name: str) -> Callable[..., dict[str, Any]]:
+    """Loads one of a SavedModel's signatures.
+
+    Raises:
+        UserError: it is damaged, or has no such signature.
+    """
+    loaded = load_saved_model(path)
     if name not in getattr(loaded, "signatures", {}):
         raise UserError(f"{path}: a SavedModel without the signature {name}; export it again with this version")
-    # The loaded object owns the variables: it must stay alive as long as its signature is in use.
     return lambda **inputs: loaded.signatures[name](**inputs)
 
 
@@ -231,14 +239,15 @@ def translate_texts(
     try:
         for batch, columns in zip(batches, threads.map(run, batches), strict=True):
             for i, *row in zip(batch, *columns, strict=True):
-                translations[i] = _translation(*row)
+                translations[i] = as_translation(*row)
             advance(len(batch))
     finally:
         threads.shutdown(cancel_futures=True)  # after Ctrl-C or an error none is begun any more
     return (translations[i] for i in range(len(texts)))
 
 
-def _translation(text: Any, score: Any, truncated: Any) -> Translation:
+def as_translation(text: Any, score: Any, truncated: Any) -> Translation:
+    """A row of what a `Translate` gives, as Python values: one hypothesis, or several, best first."""
     if isinstance(text, bytes):
         text, score = [text], [score]
     first, *others = [(t.decode("utf-8", errors="replace"), float(s)) for t, s in zip(text, score, strict=True)]
