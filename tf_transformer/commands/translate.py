@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -26,10 +25,12 @@ from tf_transformer.terminal import (
     open_sentences,
     quiet_tensorflow,
     read_lines,
+    session_loader,
     streams_of,
     telling_progress,
     write_translation,
 )
+from tf_transformer.windows import grows, is_long, windows
 
 
 @app.command()
@@ -110,10 +111,14 @@ def translate(
     check_is_no_file(model)
     file = None if file == Path("-") else file
     stream = open_sentences(file)
-    with quiet_tensorflow(streams=True):
+    name = "standard input" if file is None else str(file)
+    # Sorted by length within a window, to keep padding small, and written window by window.
+    lines = windows(enumerate(read_lines(stream, name), start=1), 16 * batch_size, at_once=grows(stream))
+    load = session_loader(model, engine, optimise=is_long(stream))
+    with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.translation import load_translate, own_options, translate_texts
 
-    function = load_translate(model, changes, engine)
+    function = load_translate(model, changes, engine, load)
     if (
         nbest
         and nbest > 1
@@ -123,11 +128,8 @@ def translate(
     ):
         notes.print(f"--nbest {nbest} raises the beam size from {width} to {nbest}; set another with --beam-size")
     streams = streams_of(engine)
-    name = "standard input" if file is None else str(file)
-    lines = enumerate(read_lines(stream, name), start=1)
-    # Sorted by length within a window, to keep padding small, and written window by window.
     with telling_progress(file) as advance:
-        while window := list(islice(lines, 16 * batch_size)):
+        for window in lines:
             translations = translate_texts(function, [line for _, line in window], batch_size, streams, advance)
             for (number, _), translation in zip(window, translations, strict=True):
                 if translation.truncated and not cut:
