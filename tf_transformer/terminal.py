@@ -123,7 +123,7 @@ def session_loader(model: Path, engine: str = "tensorflow", optimise: bool = Fal
     Args:
         model: what the user gave as a model.
         engine: what is to run it.
-        optimise: whether its graph is made faster first, which takes a second, and pays where much is to be done.
+        optimise: whether its graph is made faster first, which pays where thousands of sentences are.
 
     Returns:
         What `tf_transformer.translation.load_signature` takes; None for a model of another kind, and where TensorFlow

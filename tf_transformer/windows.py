@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-# Of a file of so many bytes, about a thousand sentences, a window is full, and more may follow.
-LONG = 2**16
+# So many bytes are some thousands of sentences.
+LONG = 2**18
 
 
 class _End(NamedTuple):
@@ -30,7 +30,7 @@ def grows(stream: io.BufferedIOBase) -> bool:
 
 
 def is_long(stream: io.BufferedIOBase) -> bool:
-    """Whether it is a file of about a thousand sentences or more."""
+    """Whether it is a file of some thousands of sentences or more."""
     state = _state(stream)
     return state is not None and stat.S_ISREG(state.st_mode) and state.st_size >= LONG
 

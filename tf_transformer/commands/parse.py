@@ -58,8 +58,8 @@ def parse(
     file = None if file == Path("-") else file
     stream = open_sentences(file)
     name = "standard input" if file is None else str(file)
-    lines = windows(read_lines(stream, name), 16 * batch_size, at_once=grows(stream))
     load = session_loader(model, optimise=is_long(stream))
+    lines = windows(read_lines(stream, name), 16 * batch_size, at_once=grows(stream))
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.drawing import draw_text, plot_tree, write_page
         from tf_transformer.parsing.parses import load_parse, parse_sentences

@@ -112,9 +112,9 @@ def translate(
     file = None if file == Path("-") else file
     stream = open_sentences(file)
     name = "standard input" if file is None else str(file)
+    load = session_loader(model, engine, optimise=is_long(stream))
     # Sorted by length within a window, to keep padding small, and written window by window.
     lines = windows(enumerate(read_lines(stream, name), start=1), 16 * batch_size, at_once=grows(stream))
-    load = session_loader(model, engine, optimise=is_long(stream))
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.translation import load_translate, own_options, translate_texts
 
