@@ -87,6 +87,12 @@ def translate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line: translation, score, truncated.")
     ] = False,
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "--interactive", help="Translate what you type, with history and line editing; :help lists its commands."
+        ),
+    ] = False,
 ) -> None:
     """Translates a file or standard input, line by line, to standard output."""
     changes = given(
@@ -109,6 +115,13 @@ def translate(
     if sys.stdout is None:
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
+    if interactive:
+        if file or as_json:
+            raise UserError("--interactive translates what you type; leave out FILE and --json")
+        from tf_transformer.interactive import converse
+
+        converse(model, changes, engine)
+        return
     file = None if file == Path("-") else file
     stream = open_sentences(file)
     name = "standard input" if file is None else str(file)
