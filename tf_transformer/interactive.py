@@ -9,12 +9,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import check_is_no_file, in_the_users_words, notes, quiet_tensorflow, session_loader
+from tf_transformer.terminal import check_is_no_file, given, in_the_users_words, notes, quiet_tensorflow, session_loader
+
+if TYPE_CHECKING:
+    from tf_transformer.inspection.sentence import Attend
 
 PROMPT = "> "
+
+# What a model translates when it is loaded: what is run for the first time is set up first, which takes longer.
+FIRST = "."
+
 HISTORY_LINES = 1000
 
 HELP = """\
@@ -41,8 +48,8 @@ class Conversation:
 
     def __init__(self, model: Path, changes: dict[str, Any], engine: str) -> None:
         self.engine = engine
-        self._with_attention = False
-        self._load(model, changes, False)
+        self._attend: Attend | None = None
+        self._load(model, changes)
 
     def answer(self, line: str) -> Iterator[str]:
         """The lines of the answer to a line.
@@ -61,24 +68,30 @@ class Conversation:
         elif line:
             yield from self._translation(line)
 
-    def _load(self, model: Path, changes: dict[str, Any], with_attention: bool) -> str:
-        """Loads a model and makes it ready; it counts from when all of that has gone well."""
+    def _load(self, model: Path, changes: dict[str, Any]) -> str:
+        """Loads a model and makes it ready; it is the one that answers once all of that has gone well."""
+        from tf_transformer.translation import check_is_model
+
         start = time.perf_counter()
         check_is_no_file(model)
+        check_is_model(model, self.engine)
         load = session_loader(model, self.engine)
         with quiet_tensorflow(streams=True, session=load is not None):
-            from tf_transformer.inspection.sentence import inspect, load_attend
             from tf_transformer.translation import load_translate, translate_texts
 
         translate = load_translate(model, changes, self.engine, load)
-        attend = load_attend(model, load) if with_attention else None
-        # What is run for the first time is made ready first, which takes longer than to run it.
-        list(translate_texts(translate, ["."]))
-        if attend:
-            inspect(attend, ["."])
+        list(translate_texts(translate, [FIRST]))
+        attend = self._load_attend(model) if self._attend else None
         self.model, self.changes = model, changes
         self._translate, self._attend = translate, attend
         return f"{model}: ready in {time.perf_counter() - start:.1f} s"
+
+    def _load_attend(self, model: Path) -> Attend:
+        from tf_transformer.inspection.sentence import inspect, load_attend
+
+        attend = load_attend(model, session_loader(model))
+        inspect(attend, [FIRST])
+        return attend
 
     def _translation(self, line: str) -> Iterator[str]:
         from tf_transformer.translation import translate_texts
@@ -110,23 +123,18 @@ class Conversation:
         if not argument.isdecimal() or not int(argument):
             raise UserError(f":nbest {argument}: give the number of translations to show, such as :nbest 3")
         changes = {name: value for name, value in self.changes.items() if name != "num_hypotheses"}
-        number = int(argument)
-        return self._load(
-            self.model, changes | ({"num_hypotheses": number} if number > 1 else {}), self._attend is not None
-        )
+        return self._load(self.model, changes | given(num_hypotheses=int(argument) if int(argument) > 1 else None))
 
     def _switch_attention(self, argument: str) -> str:
         if argument:
             raise UserError(":attention takes no argument; give it again to stop")
-        if self._attend:
-            self._attend = None
-            return "words are no longer shown"
-        return self._load(self.model, self.changes, True)
+        self._attend = None if self._attend else self._load_attend(self.model)
+        return "words are shown with what they attend to" if self._attend else "words are no longer shown"
 
     def _switch_model(self, argument: str) -> str:
         if not argument:
             raise UserError(":model takes the folder of a run or of a SavedModel, or a checkpoint")
-        return self._load(Path(argument).expanduser(), self.changes, self._attend is not None)
+        return self._load(Path(argument).expanduser(), self.changes)
 
     def _help(self, argument: str) -> str:
         return HELP

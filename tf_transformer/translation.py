@@ -128,6 +128,12 @@ def load_translator(path: str | os.PathLike, **options: Any) -> Translator:
     return make_translator(load_model(run.best_checkpoint(), "float32"), run.load_tokenizers(), decoding)
 
 
+def check_is_model(path: Path, engine: str = "tensorflow") -> None:
+    """Raises a UserError where there is neither a run nor a SavedModel, before anything is loaded that takes time."""
+    if engine == "tensorflow" and not is_saved_model(path) and not is_run(path):
+        raise UserError(_no_run(path))
+
+
 def _no_run(path: Path) -> str:
     """Says what is at a path that is not a run."""
     if is_saved_model(path):

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from tf_transformer.inspection.sentence import Inspection
 
 
+# What `shown` has for a blank.
+BLANKS = "\u2581␣"
+
+
 class AlignedWord(NamedTuple):
     """A word of a translation, and the source's words that its tokens attend to most, in the source's order."""
 
@@ -53,6 +57,6 @@ def _words(tokens: Sequence[str]) -> tuple[list[str], list[int | None]]:
             continue
         if not words or not token.startswith(CONTINUES):
             words.append("")
-        words[-1] += token.removeprefix(CONTINUES).strip("\u2581")
+        words[-1] += token.removeprefix(CONTINUES).strip(BLANKS)
         places.append(len(words) - 1)
     return words, places
