@@ -24,7 +24,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.windows import grows
 
 if TYPE_CHECKING:
-    from tf_transformer.session import Signature
+    from tf_transformer.session.signature import Signature
     from tf_transformer.translation import LoadSignature
 
 notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
@@ -82,7 +82,7 @@ def quiet_tensorflow(streams: bool = False, session: bool = False) -> Iterator[N
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     with _silent_standard_error():
         if session:
-            from tf_transformer.session import library
+            from tf_transformer.session.c_api import library
 
             with ThreadPoolExecutor(1) as thread:
                 loading = thread.submit(library)  # while the block imports what it needs
@@ -129,13 +129,13 @@ def session_loader(model: Path, engine: str = "tensorflow", optimise: bool = Fal
         What `tf_transformer.translation.load_signature` takes; None for a model of another kind, and where TensorFlow
         was installed without its C library.
     """
-    from tf_transformer.session import find_library
+    from tf_transformer.session.c_api import find_library
 
     if engine != "tensorflow" or not os.path.isfile(model / "saved_model.pb") or find_library() is None:
         return None
 
     def load(path: Path, name: str) -> Signature | None:
-        from tf_transformer.session import load_in_session
+        from tf_transformer.session.signature import load_in_session
 
         return load_in_session(path, name, cores(), optimise)
 

@@ -107,8 +107,9 @@ def _evaluate_parser(
     from tf_transformer.parsing.pairs import TreePairs
     from tf_transformer.parsing.reading import TreeFiles
 
-    pairs = TreePairs(list(TreeFiles(file)))  # mistakes in the file are reported before the model is loaded
-    load = session_loader(model, optimise=len(pairs) >= MANY)
+    trees = list(TreeFiles(file))  # mistakes in the file are reported before the model is loaded
+    pairs = TreePairs(trees)
+    load = session_loader(model, optimise=len(trees) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.parses import evaluate_parses, load_parse
         from tf_transformer.runs.directory import RunDirectory, is_run

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 _BLANK = "\u2581"  # SentencePiece: a blank, as it stands before a word
 _GOES_ON = "##"  # WordPiece: no blank here
 CONTINUES = "·"
-CONTROLS = {"<pad>", "<unk>", "<s>", "</s>"}
+_CONTROLS = {"<pad>", "<unk>", "<s>", "</s>"}
 
 
 def shown(*sides: Sequence[str]) -> list[list[str]]:
@@ -37,7 +37,7 @@ def _word_piece(token: str) -> str:
 
 
 def _sentence_piece(token: str) -> str:
-    if token in CONTROLS:
+    if token in _CONTROLS:
         return token
     if not token.startswith(_BLANK):
         return CONTINUES + token

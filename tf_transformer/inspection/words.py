@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tf_transformer.inspection.pieces import CONTINUES, CONTROLS, shown
+from tf_transformer.inspection.pieces import CONTINUES, shown
 
 if TYPE_CHECKING:
     from tf_transformer.inspection.sentence import Inspection
 
+
+# Pieces of SentencePiece and WordPiece that stand for no text.
+NO_WORDS = {"<pad>", "<s>", "</s>", "[PAD]", "[START]", "[END]"}
 
 # What `shown` has for a blank.
 BLANKS = "\u2581␣"
@@ -52,7 +55,7 @@ def _words(tokens: Sequence[str]) -> tuple[list[str], list[int | None]]:
     words: list[str] = []
     places: list[int | None] = []
     for token in tokens:
-        if token in CONTROLS:
+        if token in NO_WORDS:
             places.append(None)
             continue
         if not words or not token.startswith(CONTINUES):
