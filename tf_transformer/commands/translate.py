@@ -122,6 +122,9 @@ def translate(
 
         converse(model, changes, engine)
         return
+    from tf_transformer.translation import check_is_model
+
+    check_is_model(model, engine)
     file = None if file == Path("-") else file
     stream = open_sentences(file)
     name = "standard input" if file is None else str(file)
