@@ -110,20 +110,33 @@ def test_a_request_of_many_sentences_does_not_keep_a_short_one_waiting():
 
 
 def test_what_comes_within_the_wait_is_put_together():
-    gate = Gate(open_=True)
-    batcher = Batcher(gate, BatchLimits(items=8, wait=0.3))
-    first = batcher.submit([(1, 5)], None, 60)
+    other = threading.Event()
+    batches = []
+
+    def work(key, payloads):
+        batches.append(sorted(payloads))
+        assert key is None or other.wait(10)
+        return payloads
+
+    batcher = Batcher(work, BatchLimits(items=8, wait=0.3))
+    began = time.monotonic()
+    wait(batcher.submit([(0, 5)], None, 60))
+    assert time.monotonic() - began < 0.2  # while nothing is worked on, nobody is waited for
+    (blocked,) = batcher.submit([(100, 5)], "other", 60)
     time.sleep(0.05)
     began = time.monotonic()
+    first = batcher.submit([(1, 5)], None, 60)
+    time.sleep(0.05)
     second = batcher.submit([(i, 5) for i in range(2, 8)], None, 60)
     wait([*first, *second])
-    assert 0.1 < time.monotonic() - began < 1
-    full = batcher.submit([(i, 5) for i in range(8)], None, 60)
+    assert 0.25 < time.monotonic() - began < 1
     began = time.monotonic()
-    wait(full)
+    wait(batcher.submit([(i, 5) for i in range(8)], None, 60))
     assert time.monotonic() - began < 0.2  # a full batch waits for nobody
+    other.set()
+    blocked.result(10)
     batcher.stop()
-    assert [sorted(batch) for _, batch in gate.batches] == [list(range(1, 8)), list(range(8))]
+    assert batches == [[0], [100], list(range(1, 8)), list(range(8))]
 
 
 def test_a_cancelled_item_is_not_worked_on_and_a_late_one_is_told():

@@ -38,6 +38,17 @@ def fine(client) -> bool:
     return client.post("/translate", json=ASKED).json() == {"translatedText": TARGETS[0]}
 
 
+def test_an_answer_is_sent_at_once(client):
+    """Not after the 40 milliseconds that TCP holds the second of two small packets back for."""
+
+    def seconds() -> float:
+        began = time.perf_counter()
+        client.get("/languages")
+        return time.perf_counter() - began
+
+    assert min([seconds() for _ in range(30)][15:]) < 0.03
+
+
 def test_metrics_count_and_tell_no_text(client):
     before = samples(client)
     client.post("/translate", json={**ASKED, "q": SOURCES[:3]})

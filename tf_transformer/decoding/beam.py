@@ -10,6 +10,7 @@ from keras import ops
 from tf_transformer.decoding.candidates import IMPOSSIBLE, forced_token, length_penalty, likeliest, pick
 from tf_transformer.decoding.grammar import Grammar
 from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds, unknown_zero
+from tf_transformer.decoding.trace import TRACED, read_trace, start_trace, trace_step
 
 # Ranks what was cut at its limit behind all that is closed, and before nothing at all.
 CUT = -1e30
@@ -28,6 +29,7 @@ def beam_search(
     prefix: Any | None = None,
     grammar: Grammar | None = None,
     steps: Any | None = None,
+    trace: bool = False,
 ) -> tuple[Any, ...]:
     """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
 
@@ -50,13 +52,15 @@ def beam_search(
             is padding.
         grammar: says which tokens a hypothesis may go on with; any unless given.
         steps: what the cache was started with, for one of fixed size.
+        trace: whether to return a `Trace` as well.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
         padding; and their scores, float32 (rows, num_hypotheses), `log P` over the length penalty. What was cut at
         the limit comes behind what is closed. Where there are fewer, the rest is empty and has score -inf. With
         `steps` the hypotheses are (rows, num_hypotheses, steps), and a third tensor, bool (rows,), says which rows are
-        done after so many steps.
+        done after so many steps. With `trace` the last is the record of all hypotheses that the search had
+        (`tf_transformer.decoding.trace.Trace`).
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -110,6 +114,8 @@ def beam_search(
         if grammar is not None:
             parents_state = keras.tree.map_structure(lambda each: pick(each, parents), rows["grammar"])
             rows = {**rows, "grammar": grammar.after(parents_state, tokens)}
+        if trace:
+            rows = {**rows, **trace_step(rows, position, tokens, parents, log_probs)}
 
         log_probs = ops.where(closed, IMPOSSIBLE, log_probs)
         # A log-probability only falls, and the penalty at the limit divides it by most.
@@ -145,9 +151,15 @@ def beam_search(
         rows["prefix"] = ops.cast(prefix, "int32")
     if grammar is not None:
         rows["grammar"] = grammar.start(beam_size)
-    outcome = run_rounds(model, advance, rows, beam_size, ("best_outputs", "best_scores", "best_ranks"), steps)
+    wanted = ("best_outputs", "best_scores", "best_ranks")
+    if trace:
+        rows |= start_trace(batch, longest, beam_size)
+        wanted += TRACED
+    outcome = run_rounds(model, advance, rows, beam_size, wanted, steps)
     # What never was a hypothesis has not been cleared in "best_outputs".
     real = ops.not_equal(outcome["best_ranks"], IMPOSSIBLE)
     ids = ops.where(ops.expand_dims(real, axis=2), outcome["best_outputs"], 0)
-    scores = ops.where(real, outcome["best_scores"], IMPOSSIBLE)
-    return (ids, scores) if steps is None else (ids, scores, outcome["done"])
+    found = ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE)
+    if steps is not None:
+        found += (outcome["done"],)
+    return (*found, read_trace(outcome, ids[:, 0], limits, end_id, alpha)) if trace else found

@@ -141,9 +141,13 @@ def append(entries: Any, new: Any, axis: int, position: Any, fixed: bool) -> Any
     """
     if not fixed:
         return ops.concatenate([entries, new], axis=axis)
-    start = [0] * len(entries.shape)
-    start[axis] = position * ops.shape(new)[axis]
-    return ops.slice_update(entries, start, new)
+    # Written with operations that every TensorFlow has, also a server's: those of XLA alone would not load there.
+    before, (size, *behind) = ops.shape(entries)[:axis], ops.shape(entries)[axis:]
+    beams = ops.shape(new)[axis]
+    by_position = ops.reshape(entries, (*before, size // beams, beams, *behind))
+    here = ops.equal(ops.arange(size // beams, dtype="int32"), position)
+    here = ops.reshape(here, (-1, *[1] * (1 + len(behind))))
+    return ops.reshape(ops.where(here, ops.expand_dims(new, axis), by_position), ops.shape(entries))
 
 
 def pick_entries(history: Any, entries: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import tensorflow as tf
 
@@ -20,8 +21,7 @@ class CompiledSearch(tf.Module):
 
     XLA makes one program of a whole search, in which no operation has to be started on its own. It compiles one for
     each shape, which takes seconds; so a shape is compiled when `warm_up` asks for it, and never while somebody waits
-    for a translation. In a SavedModel a variable remembers what is warm; it is written down cold, since the program is
-    made for the processor that it runs on.
+    for a translation. A variable remembers what is warm, in a SavedModel too.
 
     Args:
         fixed: maps source ids, int32 (rows, length), to ids, scores, and whether each row was done, bool (rows,), in
@@ -52,6 +52,16 @@ class CompiledSearch(tf.Module):
             lambda: self._search(source_ids, tf.gather(self.rows, places[0, 0]), tf.gather(self.lengths, places[0, 1])),
             lambda: self._growing(source_ids),
         )
+
+    @contextmanager
+    def cold(self) -> Iterator[None]:
+        """Nothing is warm inside: what is written down there is not compiled where it will be loaded."""
+        warm = self.warm.read_value()
+        self.warm.assign(tf.zeros_like(warm))
+        try:
+            yield
+        finally:
+            self.warm.assign(warm)
 
     def _search(self, source_ids: tf.Tensor, rows: tf.Tensor, length: tf.Tensor) -> Found:
         shape = tf.shape(source_ids)

@@ -9,47 +9,34 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import keras
 import tensorflow as tf
 
 from tf_transformer.backend import check_is_tensorflow
-from tf_transformer.decoding import (
-    DecodingOptions,
-    RandomSampler,
-    align,
-    beam_search,
-    greedy_search,
-    length_penalty,
-    row_keys,
-    sample,
-    score_tokens,
-    shift_right,
-)
-from tf_transformer.decoding.options import check_options, check_positions
+from tf_transformer.decoding import DecodingOptions, align, score_tokens
+from tf_transformer.decoding.options import check_positions
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
 from tf_transformer.export.compiled import CompiledSearch
+from tf_transformer.export.exploring import Exploring
+from tf_transformer.export.search import Search, lengths
 from tf_transformer.export.signature_options import (
     OPTION_TYPES,
-    POSITIONS,
-    PREFIX_LENGTH,
-    PREFIX_SHAPE,
     Output,
     batch_of_strings,
+    check_prefixes,
     option_tensors,
     with_options,
 )
-from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
+from tf_transformer.tokenizers.base import END_ID, START_ID
 
 if TYPE_CHECKING:
-    from tf_transformer.decoding.rounds import Stepping
     from tf_transformer.models.sequence_model import SequenceModel
     from tf_transformer.tokenizers import Tokenizer, TokenizerPair
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 
 
-class Translator(tf.Module):
+class Translator(Exploring, tf.Module):
     """Translates batches of text, scores translations, and shows what the model attends to.
 
     Args:
@@ -94,14 +81,8 @@ class Translator(tf.Module):
         self.tokenizers = tokenizers
         self.options = options
         self.max_length = model.max_length
-        # What an attribute holds is saved, what a function returns is not: of the model a SavedModel needs the weights
-        # alone, without Keras's own functions, and in one precision.
-        self._model = lambda: model
-        self._half = half
-        weights = [variable.value for variable in model.weights]
-        self.weights = [tf.Variable(tf.cast(w, tf.float16), trainable=False) for w in weights] if half else weights
         model.share_constants()
-        self._derived = self._hold_derived() if compiled else []
+        self._search = Search(model, options, half, prepared=compiled)
         # What is drawn by chance is searched for among all tokens, which takes too long for a program of fixed size.
         self._compiles = compiled and not options.temperature
         self.functions = self._make_functions()
@@ -109,7 +90,7 @@ class Translator(tf.Module):
     @property
     def model(self) -> SequenceModel:
         """The model."""
-        return self._model()
+        return self._search.model
 
     def translate(
         self, texts: Sequence[str] | tf.Tensor, prefix: Sequence[str] | None = None, **changes: Any
@@ -178,6 +159,10 @@ class Translator(tf.Module):
                 seconds[size] = time.perf_counter() - began
         return seconds
 
+    def as_new(self) -> AbstractContextManager:
+        """The state that it is exported in: nothing is compiled yet where an export is loaded."""
+        return self._compiled.cold() if self._compiles else nullcontext()
+
     def _make_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The graphs, by the names of the signatures they are exported as."""
         matrix = tf.TensorSpec([None, None], tf.int32)
@@ -186,17 +171,17 @@ class Translator(tf.Module):
             return tf.function(function, input_signature=specs, autograph=False)
 
         # These are graphs of their own: the functions that share one have one copy of it between them.
-        functions = {}
+        search, warm_up = self._search, {}
         if self._compiles:
-            self._compiled = CompiledSearch(self._search_fixed, self._search_best, self.max_length)
+            self._compiled = CompiledSearch(search.best_in_fixed_memory, search.best, self.max_length)
             self._best = graph(self._compiled, matrix)
             sizes = (tf.TensorSpec([None], tf.int32, name=name) for name in ("rows", "lengths"))
-            functions["warm_up"] = graph(self._warm_up, *sizes)
+            warm_up["warm_up"] = graph(self._warm_up, *sizes)
         else:
-            self._best = graph(self._search_best, matrix)
+            self._best = graph(search.best, matrix)
         options = [tf.TensorSpec([], dtype, name) for name, dtype in OPTION_TYPES.items()]
-        self._any = graph(self._search_any, matrix, matrix, *options)
-        self._attend = graph(self._attention, matrix, matrix)
+        self._any = graph(search.with_options, matrix, matrix, *options)
+        self._attend = graph(search.attention, matrix, matrix)
         return {
             "translate": graph(self._translate, TEXT),
             "translate_nbest": graph(self._translate_nbest, TEXT),
@@ -209,7 +194,8 @@ class Translator(tf.Module):
             ),
             "tokenize": graph(self._tokenize, TEXT),
             "detokenize": graph(self._detokenize, tf.TensorSpec([None, None], tf.int32, name="ids")),
-            **functions,
+            **self._exploring_functions(),
+            **warm_up,
         }
 
     def _translate(self, text: tf.Tensor) -> Output:
@@ -232,22 +218,18 @@ class Translator(tf.Module):
         source_ids, truncated = self._read(self.tokenizers.source, text)
         ids, scores = self._best(source_ids)
         ids = ids[:, 0]
-        ids = ids[:, : tf.reduce_max(tf.concat([_lengths(ids), [0]], axis=0))]
-        attention = self._attend(source_ids, ids)
+        ids = ids[:, : tf.reduce_max(tf.concat([lengths(ids), [0]], axis=0))]
         return {
             "translation": self._write(text, source_ids, ids[:, None], self.options.replace_unknown)[:, 0],
             "score": scores[:, 0],
             "truncated": truncated,
-            "source_tokens": self.tokenizers.source.piece_texts(source_ids),
-            "target_tokens": self.tokenizers.target.piece_texts(ids),
-            **{f"{kind}_attention": weights for kind, weights in attention.items()},
-            "alignment": align(attention["cross"], source_ids, ids, END_ID),
+            **self._looked_at(source_ids, ids),
         }
 
     def _translate_with_options(self, text: tf.Tensor, prefix: tf.Tensor, *options: tf.Tensor) -> Output:
         source_ids, truncated = self._read(self.tokenizers.source, text)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
-        with tf.control_dependencies([tf.debugging.assert_equal(tf.shape(prefix), tf.shape(text), PREFIX_SHAPE)]):
+        with tf.control_dependencies([check_prefixes(prefix, text)]):
             ids, scores = self._any(source_ids, prefix_ids, *options)
         replace_unknown = dict(zip(OPTION_TYPES, options, strict=True))["replace_unknown"]
         translation = tf.cond(
@@ -260,7 +242,7 @@ class Translator(tf.Module):
     def _score(self, source: tf.Tensor, target: tf.Tensor) -> Output:
         source_ids, source_truncated = self._read(self.tokenizers.source, source)
         target_ids, target_truncated = self._read(self.tokenizers.target, target)
-        with self._weights():
+        with self._search.weights_in_use():
             scores = score_tokens(self.model, source_ids, target_ids, START_ID)
         return {
             "score": tf.reduce_sum(scores, axis=1),
@@ -302,123 +284,6 @@ class Translator(tf.Module):
         words = tf.gather(tf.pad(words.to_tensor(), [[0, 0], [0, 1]]), rows)
         return tf.reshape(self.tokenizers.target.detokenize_with(flat, tf.gather(words, place, batch_dims=1)), shape)
 
-    def _attention(self, source_ids: tf.Tensor, ids: tf.Tensor) -> Output:
-        """Each layer's and head's weights, (batch, layers, heads, query_len, key_len), for sources and translations."""
-        with self._weights():
-            inputs = source_ids, shift_right(ids, START_ID)
-            _, scores = self.model(inputs, return_attention_scores=True, training=False)
-        return {kind: tf.cast(tf.stack(layers, axis=1), tf.float32) for kind, layers in scores.items()}
-
-    def _search_best(self, source_ids: tf.Tensor, steps: tf.Tensor | None = None) -> tuple[tf.Tensor, ...]:
-        """The translator's own options: ids (batch, 1, length), scores (batch, 1), and with steps what is done."""
-        options = self.options
-        limits = self._limits(source_ids, options.max_length or self.max_length)
-        with self._weights():
-            stepper = self._stepper()
-            if options.temperature:
-                tensors = option_tensors(replace(options, num_hypotheses=1))
-                return self._sample(stepper, source_ids, limits, None, tensors)
-            if options.beam_size == 1:
-                cache = stepper.start_cache(source_ids, steps=steps)
-                ids, log_probs, *done = greedy_search(
-                    stepper, cache, limits, START_ID, END_ID, options.min_length, steps=steps
-                )
-                return ids[:, None], (log_probs / length_penalty(_lengths(ids), options.alpha))[:, None], *done
-            return self._beam(stepper, source_ids, limits, None, vars(options) | {"num_hypotheses": 1}, steps)
-
-    def _search_fixed(self, source_ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """The same in memory of a fixed size, with room for all but the longest translations."""
-        steps = tf.shape(source_ids)[1] * 3 // 2
-        return self._search_best(source_ids, tf.minimum(steps, self.options.max_length or self.max_length))
-
-    def _search_any(self, source_ids: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Any options: ids (batch, hypotheses, length) and scores (batch, hypotheses)."""
-        options = dict(zip(OPTION_TYPES, values, strict=True))
-        most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
-        limits = self._limits(source_ids, most)
-        prefix_lengths = tf.where(limits > 0, _lengths(prefix), 0)
-        checks = [
-            *check_options(options),
-            tf.debugging.assert_less_equal(options["min_length"], self.max_length, POSITIONS),
-            tf.debugging.assert_less(prefix_lengths, tf.maximum(limits, 1), PREFIX_LENGTH),
-        ]
-        with tf.control_dependencies(checks), self._weights():
-            # The identity is what waits for the checks.
-            source_ids = tf.identity(source_ids)
-            stepper = self._stepper()
-            return tf.cond(
-                options["temperature"] > 0,
-                lambda: self._sample(stepper, source_ids, limits, prefix, options),
-                lambda: self._beam(stepper, source_ids, limits, prefix, options),
-            )
-
-    def _beam(
-        self,
-        stepper: Stepping,
-        source_ids: tf.Tensor,
-        limits: tf.Tensor,
-        prefix: tf.Tensor | None,
-        options: dict,
-        steps: tf.Tensor | None = None,
-    ) -> tuple[tf.Tensor, ...]:
-        names = "beam_size", "alpha", "num_hypotheses", "min_length"
-        chosen = {name: options[name] for name in names}
-        cache = stepper.start_cache(source_ids, options["beam_size"], steps)
-        ids, scores, *done = beam_search(stepper, cache, limits, START_ID, END_ID, prefix=prefix, steps=steps, **chosen)
-        return ids, _nothing_for_nothing(scores, limits), *done
-
-    def _sample(
-        self, stepper: Stepping, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        number, vocabulary = options["num_hypotheses"], self.tokenizers.target.vocab_size
-
-        def each(tensor: tf.Tensor | None) -> tf.Tensor | None:
-            return None if tensor is None else tf.repeat(tensor, number, axis=0)
-
-        ids, log_probs = sample(
-            stepper,
-            keras.tree.map_structure(each, stepper.start_cache(source_ids)),
-            each(limits),
-            START_ID,
-            END_ID,
-            RandomSampler(options["temperature"], options["top_p"], options["seed"]),
-            row_keys(source_ids, number),
-            tf.where(options["top_k"] > 0, tf.minimum(options["top_k"], vocabulary), vocabulary),
-            options["min_length"],
-            each(prefix),
-        )
-        scores = log_probs / length_penalty(_lengths(ids), options["alpha"])
-        scores = tf.reshape(scores, [-1, number])
-        order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
-        ids = tf.gather(tf.reshape(ids, [-1, number, tf.shape(ids)[1]]), order, batch_dims=1)
-        return ids, _nothing_for_nothing(tf.gather(scores, order, batch_dims=1), limits)
-
-    def _limits(self, source_ids: tf.Tensor, most: int | tf.Tensor) -> tf.Tensor:
-        """The most tokens of each translation; none for a text without any."""
-        lengths = _lengths(source_ids) - 1
-        extra = min(self.options.extra_length, self.max_length)  # so that the sum is an int32, whatever was asked for
-        limits = tf.minimum(lengths + extra, tf.minimum(most, self.max_length))
-        return tf.where(lengths <= 0, 0, limits)  # a row of padding has not even the closing token
-
-    def _stepper(self) -> Stepping:
-        """The model's, with what is worked out from its weights taken from where it is held."""
-        stepper = self.model.stepper()
-        if self._derived:
-            stepper.derived = [tf.cast(held, self.model.compute_dtype) for held in self._derived]
-        return stepper
-
-    def _hold_derived(self) -> list[tf.Variable]:
-        """What a stepper works out from the model's weights, of a model that has such."""
-        tensors = getattr(self.model.stepper(), "derived", [])
-        return [tf.Variable(tf.cast(x, tf.float16) if self._half else x, trainable=False) for x in tensors]
-
-    def _weights(self) -> AbstractContextManager:
-        """Where the model reads its weights from: its own variables, or the float16 ones in its own precision."""
-        if not self._half:
-            return nullcontext()
-        pairs = zip(self.model.weights, self.weights, strict=True)
-        return keras.StatelessScope(state_mapping=[(own, tf.cast(held, own.dtype)) for own, held in pairs])
-
 
 def make_translator(
     model: SequenceModel,
@@ -436,13 +301,3 @@ def make_translator(
 
         return Parser(model, tokenizers, options, half)
     return Translator(model, tokenizers, options, half, compiled)
-
-
-def _lengths(ids: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), axis=1)
-
-
-def _nothing_for_nothing(scores: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
-    """An empty text's first translation is sure to be empty."""
-    first = tf.range(tf.shape(scores)[1]) == 0
-    return tf.where((limits == 0)[:, None], tf.where(first, 0.0, -float("inf")), scores)

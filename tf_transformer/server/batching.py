@@ -46,7 +46,7 @@ class BatchLimits:
     Attributes:
         tokens: the most of a batch: its items times the longest one's length. A longer item is worked on alone.
         items: the most items of a batch.
-        wait: seconds that the first item waits for others while a thread is free.
+        wait: seconds that the first item waits for others while a thread is free; none while all are.
         queue: the most items that wait.
         threads: batches that are worked on at once; at least 2, so that a long item never takes all of them.
     """
@@ -86,7 +86,8 @@ class Batcher:
         self._work, self.limits, self._began = work, limits, began
         self._waiting: list[Item] = []
         self._changed = threading.Condition()
-        self._long = 0  # threads that work on an item above the limit
+        self._busy = 0  # threads that work
+        self._long = 0  # those that work on an item above the limit
         self._stopped = False
         self._threads = [
             threading.Thread(target=self._run, name=f"batch-{i}", daemon=True) for i in range(max(2, limits.threads))
@@ -146,6 +147,7 @@ class Batcher:
                 self._answer(batch)
             finally:
                 with self._changed:
+                    self._busy -= 1
                     self._long -= long
                     self._changed.notify_all()
             del batch  # while this thread waits, it must not keep texts, or a model that has been replaced
@@ -164,16 +166,16 @@ class Batcher:
                 first = min(ready, key=lambda item: item.turn)
                 batch = self._joined(first, ready)
                 left = first.since + self.limits.wait - time.monotonic()
-                if left > 0 and not self._is_full(batch):
+                if left > 0 and self._busy and not self._is_full(batch):
                     self._changed.wait(left)
                     continue
                 taken = set(map(id, batch))
                 self._waiting = [item for item in self._waiting if id(item) not in taken]
-                self._long += self._is_long(first)
                 batch = [item for item in batch if item.future.set_running_or_notify_cancel()]
                 if batch:
+                    self._busy += 1
+                    self._long += self._is_long(batch[0])
                     return batch
-                self._long -= self._is_long(first)
             return []
 
     def _drop(self) -> None:
