@@ -15,6 +15,8 @@ PURPOSE = {
     "attention": "The attention weights and the alignment of given translations.",
     "next_tokens": "The likeliest tokens behind a prefix of each translation, and the translation that follows from "
     "each by greedy search.",
+    "warm_up": "Compiles the search for batches of some shapes, which makes `translate` faster for them from then on. "
+    "An export with `--no-xla`, one that samples and that of a parser have no such signature.",
     "score": "Log-probabilities of given translations.",
     "tokenize": "Source texts as the tokens that the model reads.",
     "detokenize": "Texts from target ids.",
@@ -48,6 +50,9 @@ MEANING = {
     "ids": ("batch, length", "token ids, padded with 0"),
     "tree": ("batch", "one tree in Penn brackets, over exactly the sentence's words"),
     "mended": ("batch", "whether the tree was repaired: it had no room for all words, and the last ones were appended"),
+    "rows": ("n", "numbers of texts in a batch, up to 32"),
+    "lengths": ("n", "numbers of tokens of the longest text in it, including the end token, up to 128"),
+    "compiled": ("n", "whether batches of this shape are translated by a compiled search from now on"),
     "target_ids": ("batch, target_len", "token ids of the translation, padded with 0"),
     "prefix_ids": ("batch, prefix_len", "ids of the tokens that the translation begins with, padded with 0"),
     "count": ("", "number k of tokens"),
@@ -124,7 +129,7 @@ def as_markdown() -> str:
 
 
 def _functions() -> dict[str, Any]:
-    """The graphs in the export of a parser, which has all signatures; of a very small model."""
+    """The graphs in the exports of a parser and of a translator whose search is compiled, of a very small model."""
     import tf_transformer as tt
     from tf_transformer.parsing.parser import Parser
     from tf_transformer.tokenizers import train_parsing_tokenizers
@@ -132,7 +137,8 @@ def _functions() -> dict[str, Any]:
     tokenizers = train_parsing_tokenizers([("a dog", "(NP XX XX )NP")], vocab_size=270)
     sizes = {"input_vocab_size": 270, "target_vocab_size": tokenizers.target.vocab_size}
     model = tt.Transformer(1, 8, 2, 16, **sizes, share_embeddings="target", max_length=64)
-    return Parser(model, tokenizers).functions
+    warm_up = tt.Translator(model, tokenizers, compiled=True).functions["warm_up"]
+    return {**Parser(model, tokenizers).functions, "warm_up": warm_up}
 
 
 def _table(signature: str, side: str, specs: dict[str, Any]) -> str:
