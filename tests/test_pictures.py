@@ -6,13 +6,14 @@ import re
 import numpy as np
 import pytest
 from pictures import draw
+from pictures import page as photograph
 from pictures.beam import search
 
 from tests.documents import ROOT
 from tests.tiny_run import PAIRS
 from tf_transformer import load_translator
 
-MADE = {f"{function.__name__}.png" for function in draw.WITHOUT_MODEL + draw.WITH_MODEL}
+MADE = {f"{function.__name__}.png" for function in draw.WITHOUT_MODEL + draw.WITH_MODEL} | {photograph.PICTURE.name}
 
 
 def test_every_picture_is_made_by_the_script_and_shown():

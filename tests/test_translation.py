@@ -23,7 +23,7 @@ def translate(tiny_saved_model):
     return load_translate(tiny_saved_model)
 
 
-def shout(texts: tf.Tensor) -> dict[str, tf.Tensor]:
+def shout(texts: list[str]) -> dict[str, tf.Tensor]:
     """A translator into capitals, whose score is the length."""
     length = tf.strings.length(texts, unit="UTF8_CHAR")
     return {
@@ -44,7 +44,7 @@ def test_every_text_once_in_order_in_batches(texts, batch_size, streams):
 
     def recording(batch):
         with lock:
-            batches.append([text.decode() for text in batch.numpy()])
+            batches.append(batch)
         return shout(batch)
 
     translations = list(translate_texts(recording, texts, batch_size, streams))
@@ -73,7 +73,7 @@ def test_streams_work_at_once():
 @pytest.mark.parametrize("streams", [1, 2])
 def test_what_fails_in_a_stream_reaches_the_caller(streams):
     def failing(batch):
-        if b"c" in batch.numpy():
+        if "c" in batch:
             raise UserError("no c")
         return shout(batch)
 
@@ -83,7 +83,7 @@ def test_what_fails_in_a_stream_reaches_the_caller(streams):
 
 def test_other_hypotheses_come_best_first_and_only_those_there_are():
     def several(batch):
-        count = tf.shape(batch)[0]
+        count = len(batch)
         return {
             "translation": tf.stack([batch, tf.fill([count], "ß"), tf.fill([count], "")], axis=1),
             "score": tf.tile([[-0.25, -0.5, -float("inf")]], [count, 1]),

@@ -11,15 +11,21 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from tf_transformer.data.lines import GZIP_ERRORS, is_gzip, numbered_lines, one_line
 from tf_transformer.errors import UserError
+from tf_transformer.windows import grows
+
+if TYPE_CHECKING:
+    from tf_transformer.session.signature import Signature
+    from tf_transformer.translation import LoadSignature
 
 notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
@@ -60,24 +66,29 @@ def keep_what_xla_compiles() -> None:
 
 
 @contextmanager
-def quiet_tensorflow(streams: bool = False) -> Iterator[None]:
-    """Hides TensorFlow's start-up notices while it is imported; errors are still raised as exceptions.
+def quiet_tensorflow(streams: bool = False, session: bool = False) -> Iterator[None]:
+    """Hides TensorFlow's start-up notices while it is loaded; errors are still raised as exceptions.
 
     Keras then uses TensorFlow and float32, whatever the user has configured for other programs.
 
     With `streams`, TensorFlow works on several batches at once, each in one thread: the operations of a decoding step
     are too small to be split over threads, and oneDNN makes them slower (figures: benchmarks/README.md).
+
+    With `session`, TensorFlow's library is loaded without TensorFlow for Python; see `tf_transformer.session`.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if streams:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    sys.stderr.flush()
-    saved = os.dup(2)
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 2)
-    os.close(silence)
-    try:
+    with _silent_standard_error():
+        if session:
+            from tf_transformer.session.c_api import library
+
+            with ThreadPoolExecutor(1) as thread:
+                loading = thread.submit(library)  # while the block imports what it needs
+                yield
+                loading.result()
+            return
         import keras
 
         keras.config.set_floatx("float32")
@@ -90,9 +101,45 @@ def quiet_tensorflow(streams: bool = False) -> Iterator[None]:
         # The first device look-up prints notices of its own.
         tf.config.list_physical_devices()
         tf.get_logger().setLevel("ERROR")
+
+
+@contextmanager
+def _silent_standard_error() -> Iterator[None]:
+    sys.stderr.flush()
+    saved = os.dup(2)
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 2)
+    os.close(silence)
+    try:
+        yield
     finally:
         os.dup2(saved, 2)
         os.close(saved)
+
+
+def session_loader(model: Path, engine: str = "tensorflow", optimise: bool = False) -> LoadSignature | None:
+    """What loads a SavedModel's signatures without importing TensorFlow for Python, which takes seconds.
+
+    Args:
+        model: what the user gave as a model.
+        engine: what is to run it.
+        optimise: whether its graph is made faster first, which pays where thousands of sentences are.
+
+    Returns:
+        What `tf_transformer.translation.load_signature` takes; None for a model of another kind, and where TensorFlow
+        was installed without its C library.
+    """
+    from tf_transformer.session.c_api import find_library
+
+    if engine != "tensorflow" or not os.path.isfile(model / "saved_model.pb") or find_library() is None:
+        return None
+
+    def load(path: Path, name: str) -> Signature | None:
+        from tf_transformer.session.signature import load_in_session
+
+        return load_in_session(path, name, cores(), optimise)
+
+    return load
 
 
 def cores() -> int:
@@ -184,7 +231,9 @@ def open_sentences(file: Path | None) -> io.BufferedReader:
             raise UserError("standard input is closed; give a file of sentences, or pipe them to the command")
         if sys.stdin.isatty():
             notes.print("type sentences, one per line; end with Ctrl-D")
-        return sys.stdin.buffer
+        # A file of its own where it is the system's: whoever waits for a line in a thread must not hold Python's, which
+        # is closed when the command ends.
+        return open(os.dup(sys.stdin.fileno()), "rb") if grows(sys.stdin.buffer) else sys.stdin.buffer
     try:
         return file.open("rb")
     except OSError as error:

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tf_transformer.errors import UserError, check_is_list
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.runs.directory import RunDirectory, is_run, load_model
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator
 
 # What `Translator.translate` is: strings (batch,) -> {"translation", "score", "truncated"}, each (batch,), or the first
-# two (batch, hypotheses) where several were asked for
+# two (batch, hypotheses) where several were asked for; tensors or arrays
 Translate = Callable[[Any], dict[str, Any]]
+
+# What loads a SavedModel's signature: its folder, the name -> a function of the inputs, None if there is none
+LoadSignature = Callable[[Path, str], Callable[..., dict[str, Any]] | None]
 
 ENGINES = ("tensorflow", "ctranslate2")
 
@@ -37,7 +42,10 @@ class Translation(NamedTuple):
 
 
 def load_translate(
-    path: str | os.PathLike, changes: Mapping[str, Any] | None = None, engine: str = "tensorflow"
+    path: str | os.PathLike,
+    changes: Mapping[str, Any] | None = None,
+    engine: str = "tensorflow",
+    load: LoadSignature | None = None,
 ) -> Translate:
     """Loads what translates.
 
@@ -46,10 +54,12 @@ def load_translate(
             `export --format` made.
         changes: options in place of the run's recipe's or the export's own; see `DecodingOptions`.
         engine: "tensorflow", or "ctranslate2" for a model in its format.
+        load: what loads a SavedModel's signature; TensorFlow for Python unless given.
 
     Returns:
         A function from strings (batch,) to a dict of "translation", "score" and "truncated", each (batch,); with
-        `num_hypotheses` among the changes the first two are (batch, num_hypotheses).
+        `num_hypotheses` among the changes the first two are (batch, num_hypotheses). They are tensors, or what `load`
+        has a signature give.
 
     Raises:
         UserError: nothing of the kind is there, it is damaged, or an option can't be.
@@ -62,7 +72,7 @@ def load_translate(
 
         return load_ctranslate2(path, changes)
     if is_saved_model(path):
-        return _load_saved_model(path, changes)
+        return _load_saved_model(path, changes, load)
     translator = load_translator(path, **changes)
     if "num_hypotheses" in changes:
         return lambda texts: translator.translate(texts, num_hypotheses=translator.options.num_hypotheses)
@@ -118,6 +128,12 @@ def load_translator(path: str | os.PathLike, **options: Any) -> Translator:
     return make_translator(load_model(run.best_checkpoint(), "float32"), run.load_tokenizers(), decoding)
 
 
+def check_is_model(path: Path, engine: str = "tensorflow") -> None:
+    """Raises a UserError where there is neither a run nor a SavedModel, before anything is loaded that takes time."""
+    if engine == "tensorflow" and not is_saved_model(path) and not is_run(path):
+        raise UserError(_no_run(path))
+
+
 def _no_run(path: Path) -> str:
     """Says what is at a path that is not a run."""
     if is_saved_model(path):
@@ -130,47 +146,87 @@ def _no_run(path: Path) -> str:
     return f"{path}: neither a run nor a SavedModel{missing}{hint or '; give the folder of one'}"
 
 
+def load_signature(path: Path, name: str, load: LoadSignature | None = None) -> Callable[..., dict[str, Any]]:
+    """Loads one of a SavedModel's signatures.
+
+    Args:
+        path: the SavedModel's folder.
+        name: the signature's name.
+        load: what loads it; TensorFlow for Python unless given.
+
+    Raises:
+        UserError: it is damaged, or has no such signature.
+    """
+    signature = _loaded(path, lambda: (load or _load_with_tensorflow)(path, name))
+    if signature is None:
+        raise UserError(f"{path}: a SavedModel without the signature {name}; export it again with this version")
+    return signature
+
+
 def load_saved_model(path: Path) -> Any:
     """Loads a SavedModel. The object owns its variables: it must stay alive as long as a signature of it is in use.
 
     Raises:
         UserError: it is damaged.
     """
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401  its ops are in the graph
 
+    def load() -> Any:
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401  its ops are in the graph
+
+        return tf.saved_model.load(str(path))
+
+    return _loaded(path, load)
+
+
+def _loaded(path: Path, load: Callable[[], Any]) -> Any:
     check_checksums(path, "export it again")
     try:
-        return tf.saved_model.load(str(path))
+        return load()
     except Exception as error:  # whatever a damaged file makes TensorFlow raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
 
 
-def load_signature(path: Path, name: str) -> Callable[..., dict[str, Any]]:
-    """Loads one of a SavedModel's signatures.
+def _load_with_tensorflow(path: Path, name: str) -> Callable[..., dict[str, Any]] | None:
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  its ops are in the graph
 
-    Raises:
-        UserError: it is damaged, or has no such signature.
-    """
-    loaded = load_saved_model(path)
+    loaded = tf.saved_model.load(str(path))
     if name not in getattr(loaded, "signatures", {}):
-        raise UserError(f"{path}: a SavedModel without the signature {name}; export it again with this version")
+        return None
+    # The loaded object owns the variables: it must stay alive as long as its signature is in use.
     return lambda **inputs: loaded.signatures[name](**inputs)
 
 
-def _load_saved_model(path: Path, changes: dict[str, Any]) -> Translate:
-    from tf_transformer.export.signature_options import batch_of_strings, with_options
+def _load_saved_model(path: Path, changes: dict[str, Any], load: LoadSignature | None) -> Translate:
+    from tf_transformer.export.signature_options import with_options
 
-    signature = load_signature(path, "translate_with_options" if changes else "translate")
-    if not changes:
-        return lambda texts: signature(text=batch_of_strings(texts, "texts"))
-
+    if _are_its_own(path, changes):
+        signature = load_signature(path, "translate", load)
+        return lambda texts: signature(text=_checked(texts))
+    signature = load_signature(path, "translate_with_options", load)
     return with_options(
-        lambda texts, prefix, tensors: signature(text=texts, prefix=prefix, **tensors),
+        lambda texts, prefix, values: signature(text=texts, prefix=prefix, **values),
         own_options(path).changed(**changes),
         several="num_hypotheses" in changes,
     )
+
+
+def _are_its_own(path: Path, changes: dict[str, Any]) -> bool:
+    """Whether an export has these options already: then `translate`, which is loaded sooner, has less to do."""
+    if not changes or "num_hypotheses" in changes:
+        return not changes
+    try:
+        own = own_options(path)
+    except UserError:  # told where they are needed
+        return False
+    return own.changed(**changes) == own
+
+
+def _checked(texts: Any) -> Any:
+    check_is_list(texts, "texts")
+    return texts
 
 
 def own_options(path: Path) -> DecodingOptions:
@@ -224,16 +280,14 @@ def translate_texts(
         >>> [translation.text for translation in translate_texts(shout, ["a dog", "a"])]
         ['A DOG', 'A']
     """
-    import tensorflow as tf
-
     check_is_list(texts, "texts")
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     translations: dict[int, Translation] = {}
 
     def run(batch: list[int]) -> list[Any]:
-        output = translate(tf.constant([texts[i] for i in batch], dtype=tf.string))
-        return [output[key].numpy() for key in ("translation", "score", "truncated")]
+        output = translate([texts[i] for i in batch])
+        return [np.asarray(output[key]) for key in ("translation", "score", "truncated")]
 
     threads = ThreadPoolExecutor(streams)
     try:

@@ -13,8 +13,8 @@ PURPOSE = {
     "translate_with_search": "Translations as `translate_with_options` gives them, with every hypothesis of the beam "
     "search: where it came from, and what became of it.",
     "attention": "The attention weights and the alignment of given translations.",
-    "next_tokens": "The likeliest tokens behind a prefix of each translation, and the translation that follows from each "
-    "by greedy search.",
+    "next_tokens": "The likeliest tokens behind a prefix of each translation, and the translation that follows from "
+    "each by greedy search.",
     "score": "Log-probabilities of given translations.",
     "tokenize": "Source texts as the tokens that the model reads.",
     "detokenize": "Texts from target ids.",
@@ -66,10 +66,10 @@ MEANING = {
     ),
     "fate": (
         "batch, steps, beam_size",
-        "`continued`: the next step has a continuation of it. `closed`: its last token is the end token. `dropped`: the "
-        "next step has no continuation of it, since `beam_size` others were likelier. `overtaken`: the search stopped "
-        "here, since it could no longer come before the finished hypotheses. `cut`: it has the maximum number of tokens. "
-        "Empty where there is no hypothesis",
+        "`continued`: the next step has a continuation of it. `closed`: its last token is the end token. `dropped`: "
+        "the next step has no continuation of it, since `beam_size` others were likelier. `overtaken`: the search "
+        "stopped here, since it could no longer come before the finished hypotheses. `cut`: it has the maximum number "
+        "of tokens. Empty where there is no hypothesis",
     ),
     "wins": ("batch, steps, beam_size", "whether it is the beginning of the best translation"),
     "beam_size": ("", "beam size; 1 is greedy search"),

@@ -38,7 +38,7 @@ def test_help_answers_without_tensorflow():
         (
             "translate",
             "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
-            "--replace-unknown --cut --paragraphs --engine --batch-size --json",
+            "--replace-unknown --cut --paragraphs --engine --batch-size --json --interactive",
         ),
         ("sweep", "sweep --run-dir --json"),
         ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.decoding import by_hand
 from tests.decoding.by_hand import END, LONGEST, ROWS, START, of_row, padded, penalty
 from tf_transformer.decoding import beam_search
-from tf_transformer.decoding.trace import FATES, Trace
+from tf_transformer.decoding.trace import FATES, Trace, read_trace
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,10 @@ def traced():
     def search(rows, limits, beam_size, alpha, wanted, min_length, prefix):
         model = by_hand.TableModel()
         cache = model.start_cache(rows, beam_size)
-        return beam_search(model, cache, limits, START, END, beam_size, alpha, wanted, min_length, prefix, trace=True)
+        ids, scores, record = beam_search(
+            model, cache, limits, START, END, beam_size, alpha, wanted, min_length, prefix, trace=True
+        )
+        return ids, scores, read_trace(record, ids[:, 0], limits, END, alpha)
 
     def run(rows, limits, beam_size, alpha, wanted, min_length, prefixes):
         prefix = padded(prefixes, max(map(len, prefixes), default=0))

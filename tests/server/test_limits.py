@@ -264,3 +264,31 @@ def test_a_full_queue_is_429_and_soon_over(client, server):
     too_many = client.post("/translate", json={**ASKED, "q": [" ".join(SOURCES * 2)] * 22})
     assert too_many.status_code == 413
     assert fine(client)
+
+
+def test_others_are_answered_while_large_texts_are_split(server):
+    """Two million characters that might be tags, of which none is."""
+    asked = {**ASKED, "q": ["<" * 19_000] * 100, "format": "html"}
+    answers = []
+    with httpx.Client(base_url=server.url, timeout=60) as large, httpx.Client(base_url=server.url, timeout=60) as other:
+        began = time.perf_counter()
+        thread = threading.Thread(target=lambda: answers.append(large.post("/translate", json=asked)))
+        thread.start()
+        slowest = 0.0
+        while thread.is_alive():
+            called = time.perf_counter()
+            assert other.get("/health/live").status_code == 200
+            slowest = max(slowest, time.perf_counter() - called)
+        seconds = time.perf_counter() - began
+    assert answers[0].json() == {"translatedText": ["&lt;" * 19_000] * 100}
+    assert slowest < seconds / 2
+
+
+@pytest.mark.parametrize("asked", [{"q": ["<b>a</b>" * 2_400] * 100, "format": "html"}, {"q": ["a\n" * 9_900] * 60}])
+def test_more_sentences_than_may_wait_are_refused(client, asked):
+    answer = client.post("/translate", json={**ASKED, **asked})
+    assert (answer.status_code, answer.json()) == (
+        413,
+        {"error": "the request has more sentences than may wait; split it"},
+    )
+    assert fine(client)

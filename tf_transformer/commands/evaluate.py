@@ -23,12 +23,16 @@ from tf_transformer.terminal import (
     cores,
     given,
     quiet_tensorflow,
+    session_loader,
     show_scores,
     streams_of,
 )
 
 if TYPE_CHECKING:
     from tf_transformer.runs.directory import RunDirectory
+
+# Of so many sentences, to make the graph faster takes less time than it saves.
+MANY = 4000
 
 
 @app.command()
@@ -76,19 +80,21 @@ def evaluate(
     if grammar is not None:
         raise UserError("--grammar and --no-grammar are for parsers; use them with --trees FILE, or leave them out")
     pairs = list(TextFiles(source, reference))
-    with quiet_tensorflow(streams=True):
-        from tf_transformer import experiment
+    load = session_loader(model, engine, optimise=len(pairs) >= MANY)
+    with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.evaluation import evaluate_translations
         from tf_transformer.runs.directory import RunDirectory, is_run
         from tf_transformer.translation import load_translate
 
     where = {"source": str(source), "reference": str(reference), **changes}
     if engine == "tensorflow" and is_run(model):
+        from tf_transformer import experiment
+
         run = RunDirectory.of_model(model)
         scores = experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores(), tokenize)
         _show_and_keep({**where, **scores}, run, as_json)
     else:
-        translate = load_translate(model, changes, engine)
+        translate = load_translate(model, changes, engine, load)
         scores, _ = evaluate_translations(
             translate, pairs, lowercase, batch_size, streams_of(engine), tokenize or "13a"
         )
@@ -101,19 +107,22 @@ def _evaluate_parser(
     from tf_transformer.parsing.pairs import TreePairs
     from tf_transformer.parsing.reading import TreeFiles
 
-    pairs = TreePairs(list(TreeFiles(file)))  # mistakes in the file are reported before the model is loaded
-    with quiet_tensorflow(streams=True):
-        from tf_transformer import experiment
+    trees = list(TreeFiles(file))  # mistakes in the file are reported before the model is loaded
+    pairs = TreePairs(trees)
+    load = session_loader(model, optimise=len(trees) >= MANY)
+    with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.parses import evaluate_parses, load_parse
         from tf_transformer.runs.directory import RunDirectory, is_run
 
     where = {"trees": str(file), **changes, **given(grammar=grammar)}
     if is_run(model):
+        from tf_transformer import experiment
+
         run = RunDirectory.of_model(model)
         scores = experiment.evaluate(run, pairs, False, batch_size, changes, cores(), grammar=grammar)
         _show_and_keep({**where, **scores}, run, as_json)
     else:
-        function = load_parse(model, changes, grammar)
+        function = load_parse(model, changes, grammar, load)
         show_scores({**where, **evaluate_parses(function, pairs.trees(), batch_size, cores())}, as_json)
 
 

@@ -18,6 +18,7 @@ from tf_transformer.terminal import (
     check_new_files,
     notes,
     quiet_tensorflow,
+    session_loader,
 )
 
 BLANK = "sentence {} is empty; give a sentence to translate"
@@ -54,12 +55,12 @@ def inspect(
         raise UserError(f"{logdir}: a file; --logdir must be a folder")
     if logdir:
         check_can_be_made(logdir / "run")
-    with quiet_tensorflow():
+    load = session_loader(model)
+    with quiet_tensorflow(session=load is not None):
         from tf_transformer.inspection.sentence import inspect, load_attend
-        from tf_transformer.tensorboard.board import write_to_log_dir
         from tf_transformer.tensorboard.page import write_page
 
-    inspections = inspect(load_attend(model), sentences)
+    inspections = inspect(load_attend(model, load), sentences)
     for number, each in enumerate(inspections, start=1):
         if not each.target_tokens:  # tokenizers count more characters as white space than Python does
             raise UserError(BLANK.format(number))
@@ -68,6 +69,8 @@ def inspect(
             notes.print(f"cut to the model's maximum length: {each.source}")
         print(each.translation)
     if logdir:
+        with quiet_tensorflow():
+            from tf_transformer.tensorboard.board import write_to_log_dir
         # Each model is a TensorBoard run of its own, so that models can be compared.
         write_to_log_dir(logdir / (model.as_posix().strip("./").replace("/", "-") or "model"), inspections)
         notes.print(f"to see it, run tensorboard --logdir {logdir} and open the tab Attention")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -28,8 +27,10 @@ from tf_transformer.terminal import (
     open_sentences,
     quiet_tensorflow,
     read_lines,
+    session_loader,
     telling_progress,
 )
+from tf_transformer.windows import grows, is_long, windows
 
 
 @app.command()
@@ -56,16 +57,17 @@ def parse(
     check_new_files(html, png)
     file = None if file == Path("-") else file
     stream = open_sentences(file)
-    with quiet_tensorflow(streams=True):
+    name = "standard input" if file is None else str(file)
+    load = session_loader(model, optimise=is_long(stream))
+    lines = windows(read_lines(stream, name), 16 * batch_size, at_once=grows(stream))
+    with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.drawing import draw_text, plot_tree, write_page
         from tf_transformer.parsing.parses import load_parse, parse_sentences
 
-    function = load_parse(model, given(beam_size=beam_size, alpha=alpha), grammar)
-    name = "standard input" if file is None else str(file)
-    lines = read_lines(stream, name)
+    function = load_parse(model, given(beam_size=beam_size, alpha=alpha), grammar, load)
     mended, trees = 0, []
     with telling_progress(file) as advance:
-        while window := list(islice(lines, 16 * batch_size)):
+        for window in lines:
             sentences = [line.translate(BRACKETS).split() for line in window]
             for parsed in parse_sentences(function, sentences, batch_size, cores(), advance):
                 text = draw_text(parsed.tree) if pretty and parsed.tree else str(parsed.tree or "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -26,11 +25,13 @@ from tf_transformer.terminal import (
     open_sentences,
     quiet_tensorflow,
     read_lines,
+    session_loader,
     streams_of,
     telling_progress,
     write_paragraph,
     write_translation,
 )
+from tf_transformer.windows import grows, is_long, windows
 
 
 @app.command()
@@ -95,6 +96,12 @@ def translate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line: translation, score, truncated.")
     ] = False,
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "--interactive", help="Translate what you type, with history and line editing; :help lists its commands."
+        ),
+    ] = False,
 ) -> None:
     """Translates a file or standard input, line by line, to standard output."""
     changes = given(
@@ -119,14 +126,28 @@ def translate(
     if sys.stdout is None:
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
+    if interactive:
+        if file or as_json:
+            raise UserError("--interactive translates what you type; leave out FILE and --json")
+        from tf_transformer.interactive import converse
+
+        converse(model, changes, engine)
+        return
+    from tf_transformer.translation import check_is_model
+
+    check_is_model(model, engine)
     file = None if file == Path("-") else file
     stream = open_sentences(file)
-    with quiet_tensorflow(streams=True):
+    name = "standard input" if file is None else str(file)
+    load = session_loader(model, engine, optimise=is_long(stream))
+    # Sorted by length within a window, to keep padding small, and written window by window.
+    lines = windows(enumerate(read_lines(stream, name), start=1), 16 * batch_size, at_once=grows(stream))
+    with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.model_card import source_language
         from tf_transformer.paragraphs import translate_paragraphs
         from tf_transformer.translation import load_translate, own_options, translate_texts
 
-    function = load_translate(model, changes, engine)
+    function = load_translate(model, changes, engine, load)
     language = source_language(model) if paragraphs else None
     if (
         nbest
@@ -137,11 +158,8 @@ def translate(
     ):
         notes.print(f"--nbest {nbest} raises the beam size from {width} to {nbest}; set another with --beam-size")
     streams = streams_of(engine)
-    name = "standard input" if file is None else str(file)
-    lines = enumerate(read_lines(stream, name), start=1)
-    # Sorted by length within a window, to keep padding small, and written window by window.
     with telling_progress(file) as advance:
-        while window := list(islice(lines, 16 * batch_size)):
+        for window in lines:
             texts = [line for _, line in window]
             if paragraphs:
                 translations = translate_paragraphs(

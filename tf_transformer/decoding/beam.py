@@ -10,7 +10,7 @@ from keras import ops
 from tf_transformer.decoding.candidates import IMPOSSIBLE, forced_token, length_penalty, likeliest, pick
 from tf_transformer.decoding.grammar import Grammar
 from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds, unknown_zero
-from tf_transformer.decoding.trace import TRACED, read_trace, start_trace, trace_step
+from tf_transformer.decoding.trace import TRACED, Record, start_trace, trace_step
 
 # Ranks what was cut at its limit behind all that is closed, and before nothing at all.
 CUT = -1e30
@@ -29,7 +29,7 @@ def beam_search(
     prefix: Any | None = None,
     grammar: Grammar | None = None,
     steps: Any | None = None,
-    trace: bool = False,
+    trace: Any = None,
 ) -> tuple[Any, ...]:
     """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
 
@@ -52,15 +52,15 @@ def beam_search(
             is padding.
         grammar: says which tokens a hypothesis may go on with; any unless given.
         steps: what the cache was started with, for one of fixed size.
-        trace: whether to return a `Trace` as well.
+        trace: whether to record all hypotheses, a scalar bool; None returns no record at all.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
         padding; and their scores, float32 (rows, num_hypotheses), `log P` over the length penalty. What was cut at
         the limit comes behind what is closed. Where there are fewer, the rest is empty and has score -inf. With
         `steps` the hypotheses are (rows, num_hypotheses, steps), and a third tensor, bool (rows,), says which rows are
-        done after so many steps. With `trace` the last is the record of all hypotheses that the search had
-        (`tf_transformer.decoding.trace.Trace`).
+        done after so many steps. Unless `trace` is None, the last is the `Record` of all hypotheses that the search
+        had, which `read_trace` reads; where `trace` is false it has one step.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -114,7 +114,7 @@ def beam_search(
         if grammar is not None:
             parents_state = keras.tree.map_structure(lambda each: pick(each, parents), rows["grammar"])
             rows = {**rows, "grammar": grammar.after(parents_state, tokens)}
-        if trace:
+        if trace is not None:
             rows = {**rows, **trace_step(rows, position, tokens, parents, log_probs)}
 
         log_probs = ops.where(closed, IMPOSSIBLE, log_probs)
@@ -135,10 +135,11 @@ def beam_search(
             "done": done,
         }
 
-    first = ops.where(ops.equal(beam, 0), 0.0, IMPOSSIBLE)  # at the start there is one hypothesis
+    # At the start there is one hypothesis, and none in a row that is to stay empty.
+    first = ops.logical_and(ops.equal(beam, 0), ops.expand_dims(limits > 0, axis=1))
     rows = {
         "tokens": ops.full((batch, beam_size), start_id, "int32"),
-        "log_probs": ops.zeros((batch, 1), "float32") + first,
+        "log_probs": ops.where(first, 0.0, IMPOSSIBLE),
         "outputs": ops.zeros((batch, beam_size, longest), "int32"),
         "cache": cache,
         "best_ranks": ops.full((batch, num_hypotheses), IMPOSSIBLE, "float32"),
@@ -152,8 +153,9 @@ def beam_search(
     if grammar is not None:
         rows["grammar"] = grammar.start(beam_size)
     wanted = ("best_outputs", "best_scores", "best_ranks")
-    if trace:
-        rows |= start_trace(batch, longest, beam_size)
+    if trace is not None:
+        # TensorFlow writes into no tensor without an entry.
+        rows |= start_trace(batch, ops.where(trace, longest, 1), beam_size)
         wanted += TRACED
     outcome = run_rounds(model, advance, rows, beam_size, wanted, steps)
     # What never was a hypothesis has not been cleared in "best_outputs".
@@ -162,4 +164,4 @@ def beam_search(
     found = ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE)
     if steps is not None:
         found += (outcome["done"],)
-    return (*found, read_trace(outcome, ids[:, 0], limits, end_id, alpha)) if trace else found
+    return found if trace is None else (*found, Record(*(outcome[name] for name in TRACED)))

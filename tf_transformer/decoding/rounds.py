@@ -142,7 +142,8 @@ def append(entries: Any, new: Any, axis: int, position: Any, fixed: bool) -> Any
     if not fixed:
         return ops.concatenate([entries, new], axis=axis)
     # Written with operations that every TensorFlow has, also a server's: those of XLA alone would not load there.
-    before, (size, *behind) = ops.shape(entries)[:axis], ops.shape(entries)[axis:]
+    *before, size = ops.shape(entries)[: axis + 1]
+    behind = ops.shape(entries)[axis + 1 :]
     beams = ops.shape(new)[axis]
     by_position = ops.reshape(entries, (*before, size // beams, beams, *behind))
     here = ops.equal(ops.arange(size // beams, dtype="int32"), position)

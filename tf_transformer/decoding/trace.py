@@ -23,8 +23,16 @@ NONE, CONTINUED, CLOSED, DROPPED, OVERTAKEN, CUT = range(len(FATES))
 TRACED = ("traced_tokens", "traced_parents", "traced_log_probs")
 
 
+class Record(NamedTuple):
+    """What a beam search kept of each step, each (rows, steps, beams): last tokens, parents and log-probabilities."""
+
+    tokens: Any
+    parents: Any
+    log_probs: Any
+
+
 class Trace(NamedTuple):
-    """What a beam search had at each step; all are (rows, steps, beams), the likeliest hypothesis of a step first.
+    """What `read_trace` makes of a record; all are (rows, steps, beams), the likeliest hypothesis of a step first.
 
     `tokens`, int32, are the hypotheses' last tokens, 0 where there is no hypothesis. `parents`, int32, are their
     places among the hypotheses of the step before, -1 at the first step. `log_probs`, float32, are those of all tokens
@@ -43,29 +51,30 @@ class Trace(NamedTuple):
 
 
 def start_trace(batch: Any, steps: Any, beams: Any) -> Rows:
-    """What a search keeps of each row for its trace, before the first step."""
+    """What a search keeps of each row for its record, before the first step."""
     empty = ops.zeros((batch, steps, beams), "int32")
     return dict(zip(TRACED, (empty, empty, ops.full((batch, steps, beams), IMPOSSIBLE, "float32")), strict=True))
 
 
 def trace_step(rows: Rows, position: Any, tokens: Any, parents: Any, log_probs: Any) -> Rows:
-    """Adds a step's hypotheses, each (rows, beams), to the trace among the rows."""
+    """Adds a step's hypotheses, each (rows, beams), to the record among the rows."""
     here = ops.equal(ops.arange(ops.shape(rows[TRACED[0]])[1], dtype="int32"), position)[:, None]
     new = zip(TRACED, (tokens, parents, log_probs), strict=True)
     return {name: ops.where(here, ops.expand_dims(value, axis=1), rows[name]) for name, value in new}
 
 
-def read_trace(rows: Rows, best: Any, limits: Any, end_id: int, alpha: Any) -> Trace:
+def read_trace(record: Record, best: Any, limits: Any, end_id: int, alpha: Any) -> Trace:
     """Tells what became of each hypothesis of a search.
 
     Args:
-        rows: what the search kept for its trace.
+        record: as `beam_search` returns it.
         best: int (rows, steps), the best hypothesis of each row, padded with 0.
         limits: int32 (rows,), the most tokens of each row.
         end_id: the closing token.
         alpha: strength of the length penalty.
     """
-    tokens, parents, log_probs = (rows[name] for name in TRACED)
+    tokens, parents, log_probs = record
+    limits = ops.cast(limits, "int32")
     real = log_probs > IMPOSSIBLE
     tokens = ops.where(real, tokens, 0)
     batch, steps, beams = ops.shape(tokens)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_transformer.decoding import DecodingOptions, align, shift_right
 from tf_transformer.decoding.candidates import likeliest
-from tf_transformer.decoding.trace import FATES
+from tf_transformer.decoding.trace import FATES, Record, read_trace
 from tf_transformer.export.signature_options import OPTION_TYPES, PREFIX_LENGTH, Output, check_prefixes, option_tensors
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
@@ -79,7 +79,7 @@ class Exploring:
         row = tf.repeat(tf.range(tf.size(text)), count)
         prefixes = tf.concat([tf.gather(prefix, row), tf.reshape(ids, [-1, 1])], axis=1).to_tensor()
         options = option_tensors(DecodingOptions(beam_size=1, min_length=self.options.min_length))
-        found, _ = self._any(tf.gather(source_ids, row), prefixes, *options.values())
+        found, *_ = self._any(tf.gather(source_ids, row), prefixes, False, *options.values())
         is_text = (tf.math.count_nonzero(source_ids, axis=1) > 1)[:, None]  # more than the closing token
         return {
             "token": tf.where(is_text, target.piece_texts(ids), ""),
@@ -105,13 +105,14 @@ class Exploring:
         return log_probs, tf.gather(ids, order, batch_dims=1)
 
     def _translate_with_search(self: Translator, text: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> Output:
-        options = {**dict(zip(SEARCH_OPTIONS, values, strict=True)), "temperature": tf.constant(0.0)}
+        options = option_tensors(DecodingOptions()) | dict(zip(SEARCH_OPTIONS, values, strict=True))
         source_ids, truncated = self._read(self.tokenizers.source, text)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
-        limits, checks = self._search.checked(source_ids, prefix_ids, options)
-        with tf.control_dependencies([check_prefixes(prefix, text), *checks]), self._search.weights_in_use():
-            source_ids = tf.identity(source_ids)
-            ids, scores, trace = self._search.beam(source_ids, limits, prefix_ids, options, trace=True)
+        with tf.control_dependencies([check_prefixes(prefix, text)]):
+            ids, scores, *record = self._any(source_ids, prefix_ids, True, *options.values())
+        most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
+        limits = self._search.limits(source_ids, most)
+        trace = read_trace(Record(*record), ids[:, 0], limits, END_ID, options["alpha"])
         steps = tf.reduce_sum(tf.cast(tf.reduce_any(trace.tokens != 0, axis=[0, 2]), tf.int32))
         tokens, parents, log_probs, token_scores, bounds, fates, wins = (each[:, :steps] for each in trace)
         return {

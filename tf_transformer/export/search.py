@@ -80,47 +80,49 @@ class Search(tf.Module):
                     stepper, cache, limits, START_ID, END_ID, options.min_length, steps=steps
                 )
                 return ids[:, None], (log_probs / length_penalty(lengths(ids), options.alpha))[:, None], *done
-            return self.beam(source_ids, limits, None, vars(options) | {"num_hypotheses": 1}, steps)
+            return self._beam(source_ids, limits, None, vars(options) | {"num_hypotheses": 1}, steps)
 
     def best_in_fixed_memory(self, source_ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """The same with room for all but the longest translations; tells also which rows were done, bool (batch,)."""
         steps = tf.shape(source_ids)[1] * 3 // 2
         return self.best(source_ids, tf.minimum(steps, self.options.max_length or self.max_length))
 
-    def with_options(self, source_ids: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Any options: ids (batch, hypotheses, length) and scores (batch, hypotheses)."""
+    def with_options(
+        self, source_ids: tf.Tensor, prefix: tf.Tensor, trace: tf.Tensor, *values: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """Any options: ids (batch, hypotheses, length), scores (batch, hypotheses), and the parts of a `Record`.
+
+        The record is a beam search's where `trace` is true, and else of no use.
+        """
         options = dict(zip(OPTION_TYPES, values, strict=True))
-        limits, checks = self.checked(source_ids, prefix, options)
+        most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
+        limits = self.limits(source_ids, most)
+        prefix_lengths = tf.where(limits > 0, lengths(prefix), 0)
+        checks = [
+            *check_options(options),
+            tf.debugging.assert_less_equal(options["min_length"], self.max_length, POSITIONS),
+            tf.debugging.assert_less(prefix_lengths, tf.maximum(limits, 1), PREFIX_LENGTH),
+        ]
+        no_record = tf.zeros([0, 0, 0], tf.int32), tf.zeros([0, 0, 0], tf.int32), tf.zeros([0, 0, 0])
         with tf.control_dependencies(checks), self.weights_in_use():
             # The identity is what waits for the checks.
             source_ids = tf.identity(source_ids)
             return tf.cond(
                 options["temperature"] > 0,
-                lambda: self._sample(source_ids, limits, prefix, options),
-                lambda: self.beam(source_ids, limits, prefix, options),
+                lambda: (*self._sample(source_ids, limits, prefix, options), *no_record),
+                lambda: self._beam(source_ids, limits, prefix, options, trace=trace),
             )
 
-    def checked(self, source_ids: tf.Tensor, prefix: tf.Tensor, options: dict) -> tuple[tf.Tensor, list]:
-        """The most tokens of each translation, and what raises where an option or a prefix can't be."""
-        most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
-        limits = self.limits(source_ids, most)
-        prefix_lengths = tf.where(limits > 0, lengths(prefix), 0)
-        return limits, [
-            *check_options(options),
-            tf.debugging.assert_less_equal(options["min_length"], self.max_length, POSITIONS),
-            tf.debugging.assert_less(prefix_lengths, tf.maximum(limits, 1), PREFIX_LENGTH),
-        ]
-
-    def beam(
+    def _beam(
         self,
         source_ids: tf.Tensor,
         limits: tf.Tensor,
         prefix: tf.Tensor | None,
         options: dict,
         steps: tf.Tensor | None = None,
-        trace: bool = False,
+        trace: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, ...]:
-        """A beam search: ids and scores, (batch, hypotheses, ...), then what steps and a trace add."""
+        """A beam search: ids and scores, (batch, hypotheses, ...), then what steps add, or the parts of a record."""
         names = "beam_size", "alpha", "num_hypotheses", "min_length"
         chosen = {name: options[name] for name in names}
         stepper = self.stepper()
@@ -128,7 +130,7 @@ class Search(tf.Module):
         ids, scores, *more = beam_search(
             stepper, cache, limits, START_ID, END_ID, prefix=prefix, steps=steps, trace=trace, **chosen
         )
-        return ids, _nothing_for_nothing(scores, limits), *more
+        return ids, _nothing_for_nothing(scores, limits), *(more if trace is None else more[-1])
 
     def _sample(
         self, source_ids: tf.Tensor, limits: tf.Tensor, prefix: tf.Tensor | None, options: dict

@@ -180,7 +180,7 @@ class Translator(Exploring, tf.Module):
         else:
             self._best = graph(search.best, matrix)
         options = [tf.TensorSpec([], dtype, name) for name, dtype in OPTION_TYPES.items()]
-        self._any = graph(search.with_options, matrix, matrix, *options)
+        self._any = graph(search.with_options, matrix, matrix, tf.TensorSpec([], tf.bool), *options)
         self._attend = graph(search.attention, matrix, matrix)
         return {
             "translate": graph(self._translate, TEXT),
@@ -230,7 +230,7 @@ class Translator(Exploring, tf.Module):
         source_ids, truncated = self._read(self.tokenizers.source, text)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
         with tf.control_dependencies([check_prefixes(prefix, text)]):
-            ids, scores = self._any(source_ids, prefix_ids, *options)
+            ids, scores, *_ = self._any(source_ids, prefix_ids, False, *options)
         replace_unknown = dict(zip(OPTION_TYPES, options, strict=True))["replace_unknown"]
         translation = tf.cond(
             replace_unknown,

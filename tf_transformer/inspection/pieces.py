@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 _BLANK = "\u2581"  # SentencePiece: a blank, as it stands before a word
 _GOES_ON = "##"  # WordPiece: no blank here
-_DOT = "·"
+CONTINUES = "·"
 _CONTROLS = {"<pad>", "<unk>", "<s>", "</s>"}
 
 
@@ -33,13 +33,13 @@ def shown(*sides: Sequence[str]) -> list[list[str]]:
 
 
 def _word_piece(token: str) -> str:
-    return _DOT + token[len(_GOES_ON) :] if token.startswith(_GOES_ON) and token != _GOES_ON else token
+    return CONTINUES + token[len(_GOES_ON) :] if token.startswith(_GOES_ON) and token != _GOES_ON else token
 
 
 def _sentence_piece(token: str) -> str:
     if token in _CONTROLS:
         return token
     if not token.startswith(_BLANK):
-        return _DOT + token
+        return CONTINUES + token
     only_blanks = not token.strip(_BLANK)
     return (token if only_blanks else token[1:]).replace(_BLANK, "␣")

@@ -11,7 +11,7 @@ import numpy as np
 
 from tf_transformer.errors import check_is_list
 from tf_transformer.tensorboard.record import KINDS
-from tf_transformer.translation import is_saved_model, load_signature, load_translator
+from tf_transformer.translation import LoadSignature, is_saved_model, load_signature, load_translator
 
 # What the signature translate_with_attention is: strings (batch,) -> tokens, attention weights, alignment and more
 Attend = Callable[[Any], dict[str, Any]]
@@ -42,11 +42,12 @@ class Inspection(NamedTuple):
     truncated: bool
 
 
-def load_attend(path: str | os.PathLike) -> Attend:
+def load_attend(path: str | os.PathLike, load: LoadSignature | None = None) -> Attend:
     """Loads what `inspect` asks.
 
     Args:
         path: a run's folder or one of its checkpoints, or a SavedModel's folder.
+        load: what loads a SavedModel's signature; TensorFlow for Python unless given.
 
     Raises:
         UserError: nothing of the kind is there, or it is damaged.
@@ -66,10 +67,8 @@ def load_attend(path: str | os.PathLike) -> Attend:
     path = Path(path)
     if not is_saved_model(path):
         return load_translator(path).functions["translate_with_attention"]
-    import tensorflow as tf
-
-    signature = load_signature(path, "translate_with_attention")
-    return lambda texts: signature(text=tf.constant(texts, tf.string))
+    signature = load_signature(path, "translate_with_attention", load)
+    return lambda texts: signature(text=texts)
 
 
 def inspect(attend: Attend, texts: Sequence[str]) -> list[Inspection]:
@@ -95,15 +94,13 @@ def inspect(attend: Attend, texts: Sequence[str]) -> list[Inspection]:
         >>> (rows, columns) == (len(seen.target_tokens), len(seen.source_tokens))
         True
     """
-    import tensorflow as tf
-
     check_is_list(texts, "texts")
     # One at a time: weights take the square of the longest sentence's length.
-    return [_inspection(text, attend(tf.constant([text]))) for text in texts]
+    return [_inspection(text, attend([text])) for text in texts]
 
 
 def _inspection(text: str, output: dict[str, Any]) -> Inspection:
-    output = {name: value.numpy()[0] for name, value in output.items()}
+    output = {name: np.asarray(value)[0] for name, value in output.items()}
     return Inspection(
         text,
         output["translation"].decode("utf-8", "replace"),

@@ -16,7 +16,7 @@ from tf_transformer.parsing.tree import Tree
 
 if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator
-    from tf_transformer.translation import Translate, Translation
+    from tf_transformer.translation import LoadSignature, Translate, Translation
 
 NO_PARSER = "{}: a translation model, not a parser; give a model trained with task: parsing"
 
@@ -59,7 +59,10 @@ def parse_function(translator: Translator, grammar: bool = True, name: object = 
 
 
 def load_parse(
-    path: str | os.PathLike, changes: Mapping[str, Any] | None = None, grammar: bool | None = None
+    path: str | os.PathLike,
+    changes: Mapping[str, Any] | None = None,
+    grammar: bool | None = None,
+    load: LoadSignature | None = None,
 ) -> ParseFunction:
     """Loads what parses.
 
@@ -69,6 +72,7 @@ def load_parse(
             exported with.
         grammar: whether to search among well-formed trees alone; as the run's recipe says, a SavedModel always, unless
             given.
+        load: what loads a SavedModel's signature; TensorFlow for Python unless given.
 
     Raises:
         UserError: nothing of the kind is there, it is damaged, it is no parser, or an option can't be.
@@ -84,13 +88,13 @@ def load_parse(
             grammar = load_recipe(RunDirectory.of_model(path).recipe).evaluation.grammar
         return parse_function(translator, grammar, path)
     if grammar is False:
-        return ParseFunction(load_translate(path, changes), False)
+        return ParseFunction(load_translate(path, changes, load=load), False)
     if changes:
         raise UserError(
             f"{path}: a SavedModel's parsing options are fixed when it is exported; export the run again with "
             f"{' and '.join(changes)}"
         )
-    signature = load_signature(path, "parse")
+    signature = load_signature(path, "parse", load)
     return _with_grammar(lambda texts: signature(text=texts))
 
 

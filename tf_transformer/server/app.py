@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import time
 import traceback
@@ -21,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tf_transformer.errors import UserError
-from tf_transformer.server import documentation, libretranslate, tf_serving
+from tf_transformer.server import documentation, libretranslate, page, tf_serving
 from tf_transformer.server.batching import DeadlineExceeded, QueueFull, TooMany
 from tf_transformer.server.lifecycle import Lifecycle, Phase
 from tf_transformer.server.models import Models
@@ -79,12 +78,9 @@ def create_app(
         *libretranslate.routes(),
         *tf_serving.routes(),
         *documentation.routes(),
+        *page.routes(),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    if importlib.util.find_spec("tf_transformer.server.page"):
-        from tf_transformer.server import page
-
-        routes += page.routes(models)
     app = Starlette(
         routes=routes,
         lifespan=lifespan,

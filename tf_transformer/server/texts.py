@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tf_transformer.paragraphs import join, split
+from tf_transformer.server.batching import TooMany
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal
 from tf_transformer.translation import Translation
@@ -15,6 +17,9 @@ from tf_transformer.translation import Translation
 _TAG = re.compile(r"""<[a-zA-Z/!?](?:[^>"']|"[^"]*"|'[^']*')*>""")
 # What stands in these is no text.
 _CLOSED = re.compile(r"<(script|style|textarea)\b", re.IGNORECASE)
+
+# To split so many takes about a millisecond; all other requests would wait for more.
+_CHARACTERS_AT_ONCE = 4_000
 
 
 class _Part(NamedTuple):
@@ -44,21 +49,39 @@ async def translate_texts(
 
     Raises:
         Refusal: a sentence is longer than the model takes.
+        TooMany: they have more sentences than may wait.
     """
-    language = model.version.languages[0]
-    documents = [_document(text, language, markup) for text in texts]
+    splitting = texts, model.version.languages[0], markup, model.batcher.limits.queue
+    if sum(map(len, texts)) <= _CHARACTERS_AT_ONCE:
+        documents = _documents(*splitting)
+    else:
+        documents = await asyncio.to_thread(_documents, *splitting)
     sentences = [sentence for document in documents for part in document for sentence in part.pieces[1::2]]
     options = {"num_hypotheses": alternatives + 1} if alternatives else {}
     results = iter(await model.translate(sentences, **options) if sentences else [])
     return [_translated(document, results, markup, alternatives) for document in documents]
 
 
-def _document(text: str, language: str, markup: bool) -> list[_Part]:
+def _documents(texts: Sequence[str], language: str, markup: bool, most: int) -> list[list[_Part]]:
+    """Splits texts, as far as they have no more sentences than may wait."""
+    documents: list[list[_Part]] = []
+    sentences = 0
+    for text in texts:
+        documents.append([])
+        for part in _parts(text, language, markup):
+            documents[-1].append(part)
+            sentences += len(part.pieces) // 2
+            if sentences > most:
+                raise TooMany
+    return documents
+
+
+def _parts(text: str, language: str, markup: bool) -> Iterator[_Part]:
     if not markup:
-        return [_Part(False, split(text, language))]
-    return [
-        _Part(is_tag, [part] if is_tag else split(html.unescape(part), language)) for is_tag, part in html_parts(text)
-    ]
+        yield _Part(False, split(text, language))
+        return
+    for is_tag, part in html_parts(text):
+        yield _Part(is_tag, [part] if is_tag else split(html.unescape(part), language))
 
 
 def html_parts(text: str) -> Iterator[tuple[bool, str]]:

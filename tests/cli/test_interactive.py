@@ -1,0 +1,137 @@
+"""The prompt of `translate --interactive`, in a real terminal."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+from functools import partial
+
+import pytest
+
+from tests.cli.command import COMMAND, assert_mistake
+from tests.tiny_run import PAIRS
+
+SOURCE, TARGET = PAIRS[0]
+
+
+class Terminal:
+    """The command in a pseudo-terminal, and the text on it."""
+
+    def __init__(self, *words, **environment: str) -> None:
+        self.screen = ""
+        self.ours, theirs = pty.openpty()
+        turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
+        self.process = subprocess.Popen(
+            [COMMAND, "translate", *map(str, words), "--interactive"],
+            **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
+            env={**os.environ, "TERM": "dumb", **environment},
+            start_new_session=True,
+            **turned_on,
+        )
+        os.close(theirs)
+
+    def type(self, keys: str) -> None:
+        os.write(self.ours, keys.encode())
+
+    def read_until(self, text: str, seconds: float = 60) -> str:
+        """What comes on the screen, up to a text and the prompt behind it."""
+        give_up = time.monotonic() + seconds
+        pattern = re.compile(re.escape(text) + r".*?\n> ", re.S)
+        while not (found := pattern.search(self.screen)):
+            assert time.monotonic() < give_up, self.screen
+            if select.select([self.ours], [], [], 0.2)[0]:
+                self.screen += os.read(self.ours, 4096).decode().replace("\r", "")
+        seen, self.screen = self.screen[: found.end()], self.screen[found.end() :]
+        return seen
+
+    def ask(self, line: str, answered: str) -> str:
+        self.type(line + "\n")
+        return self.read_until(answered)
+
+    def end(self) -> int:
+        status = self.process.wait(timeout=60)
+        os.close(self.ours)
+        return status
+
+
+@pytest.fixture
+def terminal(tiny_saved_model, tmp_path):
+    opened = []
+
+    def open_one(*words, **environment):
+        opened.append(Terminal(tiny_saved_model, *words, **{"XDG_STATE_HOME": str(tmp_path), **environment}))
+        opened[-1].read_until("ready; :help lists the commands, Ctrl-D leaves")
+        return opened[-1]
+
+    yield open_one
+    for each in opened:
+        each.process.kill()
+
+
+def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path):
+    prompt = terminal()
+    assert prompt.ask(SOURCE, TARGET).endswith(f"{TARGET}\n> ")
+    prompt.type("half a line\x03")  # Ctrl-C
+    prompt.read_until("half a line")
+    time.sleep(1.5)  # elsewhere it ends the command within a second
+    assert prompt.ask(SOURCE, TARGET)  # nothing is left of the half line
+
+    prompt.ask(":nbest 3", "ready in")
+    three = [line.split("  ") for line in prompt.ask(SOURCE, f"  {TARGET}").splitlines()[-4:-1]]
+    scores = [float(score) for score, _ in three]
+    assert three[0][1] == TARGET and scores == sorted(scores, reverse=True)
+    prompt.ask(":nbest 1", "ready in")
+
+    prompt.ask(":attention", "words are shown with what they attend to")
+    shown = prompt.ask(SOURCE, TARGET)
+    rows = [line.split("←") for line in shown.splitlines() if "←" in line]
+    assert [word.strip() for word, _ in rows] == TARGET.split()
+    assert {word for _, words in rows for word in words.split()} <= set(SOURCE.split())
+    prompt.ask(":attention", "words are no longer shown")
+
+    for wrong, told in {
+        ":what": "unknown command :what; :help lists the commands",
+        ":nbest many": ":nbest many: give the number of translations",
+        ":attention 3": ":attention takes no argument",
+        ":model": ":model takes the folder",
+        f":model {tmp_path}/none": "neither a run nor a SavedModel (no such folder)",
+    }.items():
+        prompt.ask(wrong, told)
+    assert prompt.ask(SOURCE, TARGET)  # the model is still the one before
+    assert ":quit" in prompt.ask(":help", "Ctrl-C cancels a line.")
+    prompt.ask(f":model {tiny_saved_model}/../1", "/../1: ready in")
+    assert prompt.ask(SOURCE, TARGET)
+    prompt.type("\x04")  # Ctrl-D
+    assert prompt.end() == 0
+    history = tmp_path / "tf_transformer" / "history"
+    assert history.read_text().splitlines()[:2] == [SOURCE, ":nbest 3"]
+    assert history.stat().st_mode & 0o077 == 0
+
+
+def test_history_and_editing(terminal, tmp_path):
+    (tmp_path / "tf_transformer").mkdir()
+    (tmp_path / "tf_transformer" / "history").write_text(f"X{SOURCE}\n")
+    prompt = terminal()
+    # Up, to the line's beginning, away with the X.
+    prompt.type("\x10\x01\x04\n")
+    prompt.read_until(TARGET)
+    prompt.type(":quit\n")
+    assert prompt.end() == 0
+
+
+def test_a_history_that_can_not_be_written_is_no_reason_to_fail(terminal, tmp_path):
+    (tmp_path / "file").touch()
+    prompt = terminal(XDG_STATE_HOME=str(tmp_path / "file"))
+    assert prompt.ask(SOURCE, TARGET)
+    prompt.type("\x04")
+    assert prompt.end() == 0
+
+
+def test_without_a_terminal(command, tiny_saved_model, tmp_path):
+    outcome = command("translate", tiny_saved_model, "--interactive", stdin=b"A man sees a house.\n")
+    assert_mistake(outcome, "--interactive needs a terminal for its input and output")
+    for words in [tmp_path / "file"], ["--json"]:
+        assert_mistake(command("translate", tiny_saved_model, "--interactive", *words), "leave out FILE and --json")

@@ -1,0 +1,123 @@
+"""A SavedModel is run without TensorFlow for Python, and a line from a pipe is answered when it comes."""
+
+import os
+import signal
+import subprocess
+import time
+from functools import partial
+
+import pytest
+
+from tests.cli.command import COMMAND, assert_mistake
+from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
+from tf_transformer.session import c_api
+
+# What takes seconds to import, and does nothing for a graph that is there.
+HEAVY = {"tensorflow", "keras", "jax", "matplotlib", "tensorflow_text"}
+
+
+@pytest.mark.parametrize("name", ["translate", "evaluate", "inspect"])
+def test_nothing_heavy_is_imported_for_a_saved_model(tiny_saved_model, tmp_path, name):
+    source, target = write_pairs(tmp_path, PAIRS[:2])
+    words = {
+        "translate": [source, "--beam-size", "1"],
+        "evaluate": ["--source", source, "--reference", target],
+        "inspect": [PAIRS[0][0], "--html", tmp_path / "page.html"],
+    }[name]
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    process = subprocess.run(
+        [COMMAND, name, tiny_saved_model, *words], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert process.returncode == 0
+    imported = {
+        line.rpartition("|")[2].strip().partition(".")[0]
+        for line in process.stderr.splitlines()
+        if line.startswith("import time:")
+    }
+    assert "tf_transformer" in imported and not imported & HEAVY
+    expected = {
+        "translate": "".join(f"{target}\n" for _, target in PAIRS[:2]),
+        "evaluate": "BLEU 100.00",
+        "inspect": f"{PAIRS[0][1]}\n",
+    }
+    assert process.stdout.startswith(expected[name])
+
+
+def test_where_the_library_is_not_tensorflow_for_python_does_it(command, tiny_saved_model, monkeypatch):
+    monkeypatch.setattr(c_api, "LIBRARIES", ("libtensorflow_of_another_system",))
+    assert command("translate", tiny_saved_model, stdin=b"A man sees a house.\n").lines == ["Ein Mann sieht ein Haus."]
+
+
+@pytest.fixture
+def begun(tiny_saved_model):
+    """The command, reading from a pipe."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
+    with subprocess.Popen([COMMAND, "translate", tiny_saved_model], **pipes, **turned_on) as process:
+        yield process
+        process.kill()
+
+
+def say(process, line: str) -> None:
+    process.stdin.write(line.encode() + b"\n")
+    process.stdin.flush()
+
+
+def test_a_line_is_answered_before_the_next_one_comes(begun):
+    for source, target in PAIRS[:3]:
+        say(begun, source)
+        assert begun.stdout.readline().decode() == target + "\n"  # the pipe is still open: nothing else would end
+    out, err = begun.communicate(b"\nA man sees a house.", timeout=60)  # the last line without an end
+    assert (out.decode(), err, begun.returncode) == ("\nEin Mann sieht ein Haus.\n", b"", 0)
+
+
+def test_a_letter_cut_in_two_is_one(begun):
+    first, second = "The child finds ä".encode()[:-1], "ä house.\n".encode()[1:]
+    begun.stdin.write(first)
+    begun.stdin.flush()
+    time.sleep(0.3)
+    begun.stdin.write(second)
+    out, err = begun.communicate(timeout=60)
+    assert (out.count(b"\n"), err, begun.returncode) == (1, b"", 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b"A \xff man\n", "standard input, line 2: not valid UTF-8 at byte 3"),
+        (b"house " * 2 * MAX_LENGTH + b"\n", "standard input, line 2: longer than the model's maximum length"),
+    ],
+)
+def test_a_mistake_ends_it_though_the_pipe_is_open(begun, line, told):
+    say(begun, "A man sees a house.")
+    assert begun.stdout.readline() == b"Ein Mann sieht ein Haus.\n"
+    begun.stdin.write(line)
+    begun.stdin.flush()
+    assert begun.wait(timeout=30) == 2
+    message = begun.stderr.read().decode()
+    assert message.startswith(f"tf-transformer: {told}") and message.count("\n") == 1
+
+
+def test_ctrl_c_ends_it_while_it_waits_for_a_line(begun):
+    say(begun, "A man sees a house.")
+    begun.stdout.readline()
+    begun.send_signal(signal.SIGINT)
+    assert begun.wait(timeout=5) == 130
+    assert begun.stderr.read() == b""
+
+
+def test_a_named_pipe_is_answered_line_by_line(tiny_saved_model, tmp_path):
+    os.mkfifo(tmp_path / "lines")
+    with subprocess.Popen(
+        [COMMAND, "translate", tiny_saved_model, tmp_path / "lines"], stdout=subprocess.PIPE
+    ) as process:
+        with open(tmp_path / "lines", "w") as lines:
+            print(PAIRS[0][0], file=lines, flush=True)
+            assert process.stdout.readline().decode() == PAIRS[0][1] + "\n"
+        assert (process.stdout.read(), process.wait(timeout=30)) == (b"", 0)
+
+
+def test_what_is_not_a_model_is_told_before_anything_is_loaded(command, tmp_path):
+    began = time.process_time()
+    assert_mistake(command("translate", tmp_path / "none"), "neither a run nor a SavedModel (no such folder)")
+    assert time.process_time() - began < 2
