@@ -465,11 +465,15 @@ def refusal(status, message, **headers):
     [
         ([refusal(429, "too many", **{"Retry-After": "1"})], "The server is busy. Trying again"),
         ([refusal(503, "the server is starting", **{"Retry-After": "1"})], "The server is starting. Trying again"),
+        (
+            [refusal(503, "the server is starting", **{"Retry-After": "0.1"})] * 8,
+            "The server is starting. Trying again",
+        ),
         ([refusal(503, "the server is draining", **{"Retry-After": "1"})], "The server is about to end. Trying again"),
         ([None], "The server can’t be reached. Trying again"),
         ([refusal(502, "")], "The server does not answer. Trying again"),
     ],
-    ids=["busy", "starting", "draining", "out of reach", "proxy"],
+    ids=["busy", "starting", "starting for long", "draining", "out of reach", "proxy"],
 )
 def test_what_may_pass_is_told_and_tried_again(failing, answers, told):
     page = failing(*answers)

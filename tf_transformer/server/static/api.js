@@ -2,6 +2,7 @@
 
 const TRIES = 6;
 const LONGEST_WAIT = 20; // seconds
+const STARTING = 'The server is starting.';
 const KEY = 'tf-transformer.key';
 
 /** What the server refused. `status` is 0 where it could not be reached. */
@@ -22,7 +23,8 @@ export async function ask(path, body, {signal, tell = () => {}} = {}) {
     const refused = await once(path, body, signal);
     if (!(refused instanceof Refused)) return refused;
     const passes = [0, 429, 502, 503, 504].includes(refused.status);
-    if (!passes || tried === TRIES) throw refused;
+    // A server that starts is ready in a minute or two, whatever it answers until then.
+    if (!passes || (tried >= TRIES && refused.message !== STARTING)) throw refused;
     const seconds = Math.min(LONGEST_WAIT, refused.after ?? 2 ** (tried - 1));
     tell(`${refused.message} Trying again${seconds > 1 ? ` in ${seconds} seconds` : ''}…`);
     await pause(seconds, signal);
@@ -49,7 +51,7 @@ async function once(path, body, signal) {
 
 function inWords(status, told) {
   if (status === 429) return 'The server is busy.';
-  if (status === 503) return /starting/.test(told) ? 'The server is starting.' : /draining/.test(told) ? 'The server is about to end.' : 'The server is busy.';
+  if (status === 503) return /starting/.test(told) ? STARTING : /draining/.test(told) ? 'The server is about to end.' : 'The server is busy.';
   if (status === 502 || status === 504) return 'The server does not answer.';
   if (status === 413) return 'This text is too long for one request.';
   if (status === 401) return 'This server wants a key.';
