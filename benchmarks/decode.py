@@ -110,10 +110,13 @@ class Benchmark:
 
             quantization = "int8" if name.endswith("int8") else None
             return lambda folder, _: export_ctranslate2(model, tokenizers, folder, quantization)
-        return lambda folder, beam_size: self._start(engine, folder, beam_size, export=True).close()
+        return lambda folder, beam_size: self._start(engine, folder, beam_size, 1, export=True).close()
 
-    def _start(self, engine: Engine, model: Path, beam_size: int, export: bool = False) -> EngineProcess:
-        options = {**self.options, "model": str(model), "beam_size": beam_size, "export": export}
+    def _start(
+        self, engine: Engine, model: Path, beam_size: int, batch_size: int, export: bool = False
+    ) -> EngineProcess:
+        sizes = {"beam_size": beam_size, "batch_size": batch_size}
+        options = {**self.options, **sizes, "model": str(model), "export": export}
         log = self.folder / f"{engine.script}.log"
         return EngineProcess(self.pythons[engine.python], engine.script, options, log)
 
@@ -132,7 +135,7 @@ class Benchmark:
                 continue
             size = min(batch_size, engine.most_at_once or batch_size)
             sentences = self.sentences if size > 1 else _spread(self.sentences, self.arguments.single_sentences)
-            process = self._start(engine, self._model(engine, beam_size), beam_size)
+            process = self._start(engine, self._model(engine, beam_size), beam_size, size)
             inputs = [text if engine.takes == "text" else pieces for pieces, text, _ in sentences]
             process.send([inputs[i : i + size] for i in range(0, len(inputs), size)])
             result = Result(name, beam_size, size, len(sentences), versions=process.hello["versions"])

@@ -24,7 +24,7 @@ def export_saved_model(
     from tf_transformer.export import Translator, export_saved_model
 
     options = DecodingOptions(beam_size=beam_size, alpha=alpha, extra_length=EXTRA_LENGTH)
-    export_saved_model(Translator(model, tokenizers, options), folder)
+    export_saved_model(Translator(model, tokenizers, options, compiled=True), folder)
 
 
 def write_weights(model: Transformer, file: Path) -> None:

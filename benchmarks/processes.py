@@ -68,10 +68,15 @@ class EngineProcess:
 
     def cpu_seconds(self) -> float:
         """CPU time that the process has used so far, in all its threads."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        user, system = fields[11:13]  # counted from behind the program's name, which may hold blanks
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._process.pid)
 
     def close(self) -> None:
         self._process.stdin.close()
         self._process.wait()
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used so far, in all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    user, system = fields[11:13]  # counted from behind the program's name, which may hold blanks
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -82,11 +82,13 @@ RUN = [
 ]
 ONLY_READ = {
     "train/README.md": "hours of training on corpora that are not in the repository",
+    "docs/serving.md": "servers; tests/server/test_documents.py runs curl and the client",
     "serving/README.md": "needs Docker and a server; tests/export/test_serving.py runs curl and the client",
     "benchmarks/README.md": "hours; tests/benchmarks/ runs the scripts",
     "docs/several_machines.md": "several machines; test_multi_worker.py and test_launcher.py in tests/distributed/",
     "docs/training.md": "installs, and needs JAX; tests/backends/ trains on it",
     "docs/reliability.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
+    "docs/page.md": "a server, which runs until it is ended; tests/server/test_page.py looks at the page in a browser",
     "docs/parsing.md": "a minute or two of training; tests/cli/test_parse.py does it with fewer trees",
     "docs/model.md": "hours of training; tests/test_recurrent_run.py trains a tiny one",
     "docs/installing.md": "installs; tests/test_package.py does it with the wheel",
@@ -241,13 +243,16 @@ def read(command: Command, monkeypatch):
             assert package == f"tf_transformer-{__version__}-py3-none-any.whl"
             return
         assert package[1:] == "" or f"\n{package[2:-1]} =" in (ROOT / "setup.cfg").read_text(encoding="utf-8")
-    elif program == "docker":
+    elif program == "docker" and arguments[0] == "build":
+        assert Path(arguments[arguments.index("--file") + 1]).is_file()
+    elif program == "docker" and "--file" in arguments:
         assert yaml.safe_load(Path(arguments[arguments.index("--file") + 1]).read_text(encoding="utf-8"))["services"]
     elif program == "curl":
-        # tests/export/test_serving.py runs those of that page.
-        assert arguments[-1] in (ROOT / "serving" / "README.md").read_text(encoding="utf-8")
+        # tests/export/test_serving.py and tests/server/test_documents.py run those of these pages.
+        pages = (ROOT / page for page in ("serving/README.md", "docs/serving.md"))
+        assert any(arguments[-1] in page.read_text(encoding="utf-8") for page in pages)
     else:
-        assert program == "sacrebleu"
+        assert program == "sacrebleu" or arguments[:2] == ["run", "--read-only"]
 
 
 def read_cluster_of(command, monkeypatch):
@@ -281,6 +286,7 @@ def own(folder):
                 path.rename(data / f"{name}.{side}")
     for recipe in (folder / "my_recipe.yaml", folder / "shared" / "my_recipe.yaml"):
         write_recipe(recipe, folder, "NAME")
+    (folder / "letter.txt").write_text("A man sees a house. Our dog loves a house.\n\nA woman.\n")
     (folder / "my_training.py").touch()
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "activate").touch()

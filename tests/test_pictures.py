@@ -6,13 +6,14 @@ import re
 import numpy as np
 import pytest
 from pictures import draw
-from pictures.beam import replay, winner
+from pictures import page as photograph
+from pictures.beam import search
 
 from tests.documents import ROOT
 from tests.tiny_run import PAIRS
 from tf_transformer import load_translator
 
-MADE = {f"{function.__name__}.png" for function in draw.WITHOUT_MODEL + draw.WITH_MODEL}
+MADE = {f"{function.__name__}.png" for function in draw.WITHOUT_MODEL + draw.WITH_MODEL} | {photograph.PICTURE.name}
 
 
 def test_every_picture_is_made_by_the_script_and_shown():
@@ -35,20 +36,23 @@ def test_the_loss_is_its_definition(smoothing):
     np.testing.assert_allclose(draw.smoothed_losses(given, 10, smoothing), expected, rtol=1e-5)
 
 
-def test_the_replayed_search_is_the_package_s(tiny_run_directory):
+def test_the_search_that_is_drawn_ends_in_the_translation(tiny_run_directory):
     translator = load_translator(tiny_run_directory.path, beam_size=4, alpha=0.6, extra_length=50)
     for text, _ in PAIRS[:3]:
-        best = winner(replay(translator, text))
+        steps = search(translator, text)
+        path = [each for step in steps for each in step if each.wins]
         found = translator.translate([text])
-        written = translator.tokenizers.target.detokenize(np.array([best.tokens])).numpy()[0]
-        assert written == found["translation"].numpy()[0]
-        assert best.score == pytest.approx(float(found["score"][0]), abs=1e-4)
+        assert (
+            "".join(each.token for each in path[:-1]).replace("▁", " ").strip()
+            == found["translation"].numpy()[0].decode()
+        )
+        assert path[-1].score == pytest.approx(float(found["score"][0]), abs=1e-4)
 
 
-def test_the_replay_tells_where_each_hypothesis_came_from(tiny_run_directory):
-    steps = replay(load_translator(tiny_run_directory.path), PAIRS[0][0], beam=3)
+def test_what_is_drawn_tells_where_each_hypothesis_came_from(tiny_run_directory):
+    steps = search(load_translator(tiny_run_directory.path), PAIRS[0][0], beam=3)
     for before, step in zip(steps, steps[1:], strict=False):
+        assert {each.parent for each in step} == {place for place, each in enumerate(before) if each.continued}
         for each in step:
             parent = before[each.parent]
-            assert parent.tokens == each.tokens[:-1] and parent.score is None
-            assert parent.log_probability >= each.log_probability
+            assert parent.score is None and parent.log_probability >= each.log_probability

@@ -46,6 +46,20 @@ def test_its_export_translates_alike(run, tmp_path):
     loaded = tf.saved_model.load(folder)
     output = loaded.signatures["translate"](text=tf.constant([source for source, _ in PAIRS]))
     assert [text.decode() for text in output["translation"].numpy()] == [target for _, target in PAIRS]
+    source, target = (tf.constant([text]) for text in PAIRS[0])
+
+    # What looks into a translation works with this model's step as well.
+    options = {"beam_size": 3, "num_hypotheses": 1, "min_length": 1, "max_length": 0}
+    tensors = {name: tf.constant(value) for name, value in options.items()}
+    search = loaded.signatures["translate_with_search"]
+    found = search(text=source, prefix=tf.constant([""]), alpha=tf.constant(0.6), **tensors)
+    tokens = np.where(found["wins"][0], found["token"][0], b"").sum(axis=1)
+    seen = loaded.signatures["attention"](source=source, target=target)
+    assert tokens[tokens != b""].tolist() == seen["target_tokens"][0].numpy().tolist()
+    ids = seen["target_ids"].numpy()
+    following = loaded.signatures["next_tokens"](text=source, prefix_ids=tf.constant(ids[:, :2]), count=tf.constant(2))
+    assert following["id"][0, 0] == ids[0, 2] and following["probability"][0, 0] > 0.5
+    assert following["translation"][0, 0] == target[0]
 
 
 def test_its_one_attention_is_shown(run):

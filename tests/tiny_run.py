@@ -79,13 +79,14 @@ def tiny_run(base: Path) -> RunDirectory:
 
 
 def tiny_export(base: Path) -> Path:
-    """Exports the run, unless that is done already."""
+    """Exports the run without a compiled search, unless that is done already."""
     from tf_transformer.experiment import export_run
 
     run = tiny_run(base)
     with one_at_a_time(base, "export") as folder:
         path = folder / "savedmodels" / "tiny" / "1"
-        return path if path.exists() else export_run(run, path)
+        # What loads it compiles nothing, which takes seconds a shape; test_compiled.py does.
+        return path if path.exists() else export_run(run, path, compiled=False)
 
 
 @contextmanager

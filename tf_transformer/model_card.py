@@ -152,6 +152,18 @@ def read_card(path: Path) -> tuple[str, Facts]:
         raise UserError(f"{folder}: the model card can't be read ({error}); export the model again") from None
 
 
+def source_language(path: Path) -> str | None:
+    """The code of the language that a model translates from; None where its card, if it has one, does not say so.
+
+    Args:
+        path: as `read_card` takes it.
+    """
+    try:
+        return read_card(path)[1].get("source_language")
+    except UserError:
+        return None
+
+
 def as_markdown(facts: Facts) -> str:
     """The page."""
     task, model = facts["task"], facts["model"]

@@ -308,7 +308,7 @@ def telling_progress(file: Path | None) -> Iterator[Callable[[int], None]]:
 def write_translation(number: int, translation: Any, as_json: bool, nbest: bool) -> None:
     hypotheses = [(translation.text, translation.score), *translation.others]
     if as_json:
-        row = {"translation": translation.text, "score": translation.score, "truncated": translation.truncated}
+        row = _row(translation)
         if nbest:
             row["nbest"] = [{"translation": text, "score": score} for text, score in hypotheses]
         _write_line(json.dumps(row, ensure_ascii=False))
@@ -317,6 +317,27 @@ def write_translation(number: int, translation: Any, as_json: bool, nbest: bool)
             _write_line(f"{number}\t{score:.4f}\t{text}")
     else:
         _write_line(translation.text)
+
+
+def write_paragraph(paragraph: Any, as_json: bool) -> None:
+    """Writes a paragraph's translation as one line, with the blanks of the source.
+
+    Scores are those of sentences: as JSON each has its own row.
+    """
+    if as_json:
+        sentences = [
+            {"source": source, **_row(translation)}
+            for source, translation in zip(paragraph.sources, paragraph.sentences, strict=True)
+        ]
+        row = {"translation": paragraph.text, "truncated": paragraph.truncated, "sentences": sentences}
+        line = json.dumps(row, ensure_ascii=False)
+    else:
+        line = paragraph.text
+    sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+
+
+def _row(translation: Any) -> dict[str, Any]:
+    return {"translation": translation.text, "score": translation.score, "truncated": translation.truncated}
 
 
 def _write_line(text: str) -> None:

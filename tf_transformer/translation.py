@@ -157,15 +157,35 @@ def load_signature(path: Path, name: str, load: LoadSignature | None = None) -> 
     Raises:
         UserError: it is damaged, or has no such signature.
     """
-    check_checksums(path, "export it again")
-    try:
-        signature = (load or _load_with_tensorflow)(path, name)
-    except Exception as error:  # whatever a damaged file makes TensorFlow raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
+    signature = _loaded(path, lambda: (load or _load_with_tensorflow)(path, name))
     if signature is None:
         raise UserError(f"{path}: a SavedModel without the signature {name}; export it again with this version")
     return signature
+
+
+def load_saved_model(path: Path) -> Any:
+    """Loads a SavedModel. The object owns its variables: it must stay alive as long as a signature of it is in use.
+
+    Raises:
+        UserError: it is damaged.
+    """
+
+    def load() -> Any:
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401  its ops are in the graph
+
+        return tf.saved_model.load(str(path))
+
+    return _loaded(path, load)
+
+
+def _loaded(path: Path, load: Callable[[], Any]) -> Any:
+    check_checksums(path, "export it again")
+    try:
+        return load()
+    except Exception as error:  # whatever a damaged file makes TensorFlow raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
 
 
 def _load_with_tensorflow(path: Path, name: str) -> Callable[..., dict[str, Any]] | None:
@@ -273,14 +293,15 @@ def translate_texts(
     try:
         for batch, columns in zip(batches, threads.map(run, batches), strict=True):
             for i, *row in zip(batch, *columns, strict=True):
-                translations[i] = _translation(*row)
+                translations[i] = as_translation(*row)
             advance(len(batch))
     finally:
         threads.shutdown(cancel_futures=True)  # after Ctrl-C or an error none is begun any more
     return (translations[i] for i in range(len(texts)))
 
 
-def _translation(text: Any, score: Any, truncated: Any) -> Translation:
+def as_translation(text: Any, score: Any, truncated: Any) -> Translation:
+    """A row of what a `Translate` gives, as Python values: one hypothesis, or several, best first."""
     if isinstance(text, bytes):
         text, score = [text], [score]
     first, *others = [(t.decode("utf-8", errors="replace"), float(s)) for t, s in zip(text, score, strict=True)]

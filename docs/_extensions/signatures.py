@@ -10,6 +10,13 @@ PURPOSE = {
     "translate_with_attention": "The best translation of each text, with the attention weights of the model.",
     "translate_with_options": "Translations with decoding options chosen for each call. All inputs are required, since "
     "TensorFlow's signatures have no optional inputs.",
+    "translate_with_search": "Translations as `translate_with_options` gives them, with every hypothesis of the beam "
+    "search: where it came from, and what became of it.",
+    "attention": "The attention weights and the alignment of given translations.",
+    "next_tokens": "The likeliest tokens behind a prefix of each translation, and the translation that follows from "
+    "each by greedy search.",
+    "warm_up": "Compiles the search for batches of some shapes, which makes `translate` faster for them from then on. "
+    "An export with `--no-xla`, one that samples and that of a parser have no such signature.",
     "score": "Log-probabilities of given translations.",
     "tokenize": "Source texts as the tokens that the model reads.",
     "detokenize": "Texts from target ids.",
@@ -43,6 +50,33 @@ MEANING = {
     "ids": ("batch, length", "token ids, padded with 0"),
     "tree": ("batch", "one tree in Penn brackets, over exactly the sentence's words"),
     "mended": ("batch", "whether the tree was repaired: it had no room for all words, and the last ones were appended"),
+    "rows": ("n", "numbers of texts in a batch, up to 32"),
+    "lengths": ("n", "numbers of tokens of the longest text in it, including the end token, up to 128"),
+    "compiled": ("n", "whether batches of this shape are translated by a compiled search from now on"),
+    "target_ids": ("batch, target_len", "token ids of the translation, padded with 0"),
+    "prefix_ids": ("batch, prefix_len", "ids of the tokens that the translation begins with, padded with 0"),
+    "count": ("", "number k of tokens"),
+    "id": ("batch, k", "token ids, likeliest first"),
+    "probability": ("batch, k", "their probabilities; 0 for an empty text"),
+    "token": ("batch, k", "the tokens as text"),
+    "parent": (
+        "batch, steps, beam_size",
+        "place of the hypothesis that it continues, among those of the step before; -1 at the first step",
+    ),
+    "log_probability": ("batch, steps, beam_size", "log-probability of all its tokens; -inf where there is none"),
+    "token_score": ("batch, steps, beam_size", "its score: `log_probability` divided by the penalty of its length"),
+    "highest_score": (
+        "batch, steps, beam_size",
+        "the highest score that it can still reach: `log_probability` divided by the penalty of the maximum length",
+    ),
+    "fate": (
+        "batch, steps, beam_size",
+        "`continued`: the next step has a continuation of it. `closed`: its last token is the end token. `dropped`: "
+        "the next step has no continuation of it, since `beam_size` others were likelier. `overtaken`: the search "
+        "stopped here, since it could no longer come before the finished hypotheses. `cut`: it has the maximum number "
+        "of tokens. Empty where there is no hypothesis",
+    ),
+    "wins": ("batch, steps, beam_size", "whether it is the beginning of the best translation"),
     "beam_size": ("", "beam size; 1 is greedy search"),
     "num_hypotheses": ("", "number n of translations of each text; with beam search at most `beam_size`"),
     "alpha": ("", "exponent of the length penalty, from 0 to 10"),
@@ -61,6 +95,14 @@ MEANING_IN = {
     ("translate_nbest", "score"): THEIR_SCORES,
     ("translate_with_options", "translation"): BEST_FIRST,
     ("translate_with_options", "score"): THEIR_SCORES,
+    ("translate_with_search", "translation"): BEST_FIRST,
+    ("translate_with_search", "score"): THEIR_SCORES,
+    ("translate_with_search", "token"): (
+        "batch, steps, beam_size",
+        "last token of each hypothesis, the likeliest hypothesis of a step first; empty where there is none",
+    ),
+    ("attention", "target_tokens"): ("batch, target_len", "tokens of the translation and the end token"),
+    ("next_tokens", "translation"): ("batch, k", "translation that begins with the prefix and this token"),
     ("score", "score"): ("batch", "log-probability of the target, without length penalty"),
     ("score", "tokens"): ("batch, target_len", "tokens of the target; empty at padding"),
     ("parse", "text"): ("batch", "sentences, with spaces between their words"),
@@ -87,7 +129,7 @@ def as_markdown() -> str:
 
 
 def _functions() -> dict[str, Any]:
-    """The graphs in the export of a parser, which has all signatures; of a very small model."""
+    """The graphs in the exports of a parser and of a translator whose search is compiled, of a very small model."""
     import tf_transformer as tt
     from tf_transformer.parsing.parser import Parser
     from tf_transformer.tokenizers import train_parsing_tokenizers
@@ -95,7 +137,8 @@ def _functions() -> dict[str, Any]:
     tokenizers = train_parsing_tokenizers([("a dog", "(NP XX XX )NP")], vocab_size=270)
     sizes = {"input_vocab_size": 270, "target_vocab_size": tokenizers.target.vocab_size}
     model = tt.Transformer(1, 8, 2, 16, **sizes, share_embeddings="target", max_length=64)
-    return Parser(model, tokenizers).functions
+    warm_up = tt.Translator(model, tokenizers, compiled=True).functions["warm_up"]
+    return {**Parser(model, tokenizers).functions, "warm_up": warm_up}
 
 
 def _table(signature: str, side: str, specs: dict[str, Any]) -> str:

@@ -149,25 +149,20 @@ def batches() -> Figure:
 
 def beam_search(run: Path) -> Figure:
     """All hypotheses that a search ever had, and how they came from one another."""
-    from pictures.beam import replay, winner
+    from pictures.beam import search
 
     translator = tt.load_translator(run)
-    steps = replay(translator, BEAM_SENTENCE)
-    best = winner(steps)
-    pieces = translator.tokenizers.target.pieces(list(range(translator.tokenizers.target.vocab_size)))
+    steps = search(translator, BEAM_SENTENCE)
     figure, axes = plt.subplots(figsize=(11, 4.4))
     for number, step in enumerate(steps):
         for rank, each in enumerate(step):
-            wins = each.tokens == best.tokens[: len(each.tokens)]
-            goes_on = number + 1 < len(steps) and any(next_.parent == rank for next_ in steps[number + 1])
-            colour = GREEN if each.score is not None else BLUE if wins or goes_on else FAINT
+            colour = GREEN if each.score is not None else BLUE if each.wins or each.continued else FAINT
             if number:
-                axes.plot(
-                    [number - 1, number], [each.parent, rank], color=BLUE if wins else "#c6ccd3", lw=3 if wins else 1.2
-                )
-            told = pieces[each.tokens[-1]].replace("▁", " ").strip() or "·"
+                line = {"color": BLUE, "lw": 3} if each.wins else {"color": "#c6ccd3", "lw": 1.2}
+                axes.plot([number - 1, number], [each.parent, rank], **line)
+            told = each.token.replace("▁", " ").strip() or "·"
             below = f"score {each.score:.2f}" if each.score is not None else f"{each.log_probability:.2f}"
-            box = {"boxstyle": "round,pad=0.3", "fc": "white", "ec": colour, "lw": 2 if wins else 1}
+            box = {"boxstyle": "round,pad=0.3", "fc": "white", "ec": colour, "lw": 2 if each.wins else 1}
             axes.text(number, rank, told, ha="center", va="center", color=colour, bbox=box, fontsize=10)
             axes.text(number, rank + 0.36, below, ha="center", va="center", color=FAINT, fontsize=8)
     axes.set(xlim=(-0.6, len(steps) - 0.4), ylim=(max(map(len, steps)) - 0.4, -0.5), xlabel="step")
@@ -175,7 +170,7 @@ def beam_search(run: Path) -> Figure:
     axes.set_yticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
-    text = translator.tokenizers.target.detokenize(np.array([best.tokens])).numpy()[0].decode()
+    text = translator.translate([BEAM_SENTENCE])["translation"].numpy()[0].decode()
     axes.set_title(f"{BEAM_SENTENCE}  →  {text}")
     return figure
 

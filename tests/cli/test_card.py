@@ -11,7 +11,7 @@ import tf_transformer as tt
 from tests.cli.command import assert_mistake
 from tests.tiny_run import PAIRS
 from tf_transformer.files.checksums import check_checksums
-from tf_transformer.model_card import CARD, FACTS, renewed
+from tf_transformer.model_card import CARD, FACTS, renewed, source_language
 from tf_transformer.runs.directory import RunDirectory, load_model
 
 
@@ -100,3 +100,12 @@ def test_mistakes(command, tiny_saved_model, tmp_path):
     assert_mistake(command("card", str(copy)), "can't be read", "export the model again")
     (copy / "assets.extra" / CARD).unlink()
     assert_mistake(command("card", str(copy)), "no model card", "export it again")
+
+
+def test_the_language_that_a_model_translates_from(run, tiny_saved_model, tmp_path):
+    assert source_language(run.path) == source_language(tiny_saved_model) == "en"
+    run.recipe.write_text(run.recipe.read_text().replace("source_language: en", "source_language: de-AT"))
+    assert source_language(run.path) == source_language(run.step_checkpoints()[0]) == "de-AT"
+    without_card = shutil.copytree(tiny_saved_model, tmp_path / "1")
+    (without_card / "assets.extra" / FACTS).unlink()
+    assert source_language(without_card) is None

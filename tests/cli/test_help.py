@@ -18,7 +18,7 @@ def test_help_answers_without_tensorflow():
     process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=60)
     print(f"tf-transformer --help: {time.perf_counter() - began:.2f} s")
     assert process.returncode == 0
-    commands = "train sweep evaluate translate parse score-trees average export inspect card presets recipes demo"
+    commands = "train sweep evaluate translate parse score-trees average export serve inspect card presets recipes demo"
     for name in commands.split():
         assert f" {name} " in process.stdout
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines()}
@@ -38,13 +38,18 @@ def test_help_answers_without_tensorflow():
         (
             "translate",
             "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
-            "--replace-unknown --cut --engine --batch-size --json --interactive",
+            "--replace-unknown --cut --paragraphs --engine --batch-size --json --interactive",
         ),
         ("sweep", "sweep --run-dir --json"),
         ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),
         ("score-trees", "gold predicted --json"),
         ("export", "run dest --format --beam-size --alpha --float16 --quantization"),
         ("average", "run --last"),
+        (
+            "serve",
+            "model... --host --port --api-key --log-texts --deadline --queue --batch-tokens --max-body --max-texts "
+            "--max-characters",
+        ),
         ("inspect", "model --logdir --html --png"),
         ("presets", "--json"),
         ("card", "model --json"),

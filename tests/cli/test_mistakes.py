@@ -79,6 +79,10 @@ MISTAKES = {
         ["translate", "{}/run", "--top-k", "3"],
         ["--top-k is 3, but it only applies to sampling"],
     ),
+    "translate: several translations of paragraphs": (
+        ["translate", "{}/run", "--paragraphs", "--nbest", "2"],
+        ["--nbest ranks translations of one sentence", "leave out --paragraphs"],
+    ),
     "translate: a checkpoint that is not there": (
         ["translate", "{}/run/checkpoints/step-7.keras"],
         ["{}/run/checkpoints/step-7.keras: no such"],

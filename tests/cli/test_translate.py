@@ -132,6 +132,70 @@ def test_a_sentence_too_long_is_cut_on_request(command, mistakes):
     assert outcome.lines[0] == outcome.lines[2]  # it does not hang on its neighbours
 
 
+# Paragraphs
+
+PARAGRAPHS = (
+    "A man sees a house.  Our dog loves a house.\tA woman finds a house.\n"
+    "\n"
+    " \u00a0The child sees a house.\u2028---\u2028A man loves a house. \r\n"
+    "Our dog finds a house."
+)
+
+
+def translated_by_hand(text):
+    for source, target in PAIRS:
+        text = text.replace(source, target)
+    return text
+
+
+def test_a_paragraph_is_translated_by_sentences_and_keeps_its_blanks(command, tiny_saved_model, tmp_path):
+    file = tmp_path / "paragraphs.txt"
+    file.write_text(PARAGRAPHS * 3, encoding="utf-8", newline="")
+    expected = translated_by_hand(PARAGRAPHS * 3).replace("\r\n", "\n") + "\n"
+    assert "house" not in expected
+    # With 1 at once the text is more than one window.
+    for size in (1, 64):
+        outcome = command("translate", tiny_saved_model, file, "--paragraphs", "--batch-size", size)
+        assert (outcome.status, outcome.out.decode(), outcome.err) == (0, expected, "")
+
+
+def test_paragraphs_as_json(command, tiny_saved_model):
+    outcome = command("translate", tiny_saved_model, "--paragraphs", "--json", stdin=PARAGRAPHS.encode())
+    assert (outcome.status, outcome.err) == (0, "")
+    rows = [json.loads(line) for line in outcome.out.decode().removesuffix("\n").split("\n")]
+    lines = [line.removesuffix("\r") for line in PARAGRAPHS.split("\n")]
+    assert [row["translation"] for row in rows] == [translated_by_hand(line) for line in lines]
+    assert [len(row["sentences"]) for row in rows] == [3, 0, 2, 1]
+    scores = [
+        json.loads(command("translate", tiny_saved_model, "--json", stdin=sentence["source"].encode()).out)["score"]
+        for sentence in rows[0]["sentences"]
+    ]
+    for sentence, score in zip(rows[0]["sentences"], scores, strict=True):
+        assert sentence["translation"] == GERMAN[sentence["source"]]
+        assert sentence["score"] == pytest.approx(score, abs=1e-5) and not sentence["truncated"]
+
+
+def test_a_sentence_of_a_paragraph_too_long_is_told_or_cut(command, tiny_saved_model):
+    house = "A man sees a house. "
+    stdin = (house * MAX_LENGTH + "\n" + house + "house " * 2 * MAX_LENGTH + "\n" + house).encode()
+    outcome = command("translate", tiny_saved_model, "--paragraphs", stdin=stdin)
+    assert_mistake(outcome, "standard input, line 2: longer than the model's maximum length", "--cut")
+    outcome = command("translate", tiny_saved_model, "--paragraphs", "--cut", "--json", stdin=stdin)
+    first, second, third = (json.loads(line) for line in outcome.lines)
+    assert [row["truncated"] for row in (first, second, third)] == [False, True, False]
+    assert [sentence["truncated"] for sentence in second["sentences"]] == [False, True]
+    assert first["translation"] == (GERMAN[house.strip()] + " ") * MAX_LENGTH
+
+
+def test_the_progress_of_paragraphs_is_counted_in_lines(command, tiny_saved_model, tmp_path, monkeypatch):
+    file = tmp_path / "paragraphs.txt"
+    file.write_text(PARAGRAPHS, encoding="utf-8", newline="")
+    screen = io.StringIO()
+    monkeypatch.setattr(terminal, "notes", Console(file=screen, force_terminal=True, width=100))
+    assert command("translate", tiny_saved_model, file, "--paragraphs").status == 0
+    assert "4/4" in re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", screen.getvalue())
+
+
 # What it is asked for
 
 EXPORTED = DecodingOptions(beam_size=2, alpha=0.3, extra_length=7)

@@ -163,15 +163,19 @@ def penalty(length, alpha):
 
 @dataclass
 class Found:
-    """A row's hypotheses, (score, tokens) with the best first, and after how many steps nothing could change them."""
+    """A row's hypotheses, (score, tokens) with the best first, and after how many steps nothing could change them.
+
+    `kept` are those that each step kept, (log-probability, tokens) with the likeliest first.
+    """
 
     hypotheses: list
     steps: int
+    kept: list
 
 
 def beam(next_log_probabilities, limit, beam_size, alpha, wanted, min_length=1, prefix=()):
     """Beam search that always goes on to the limit."""
-    live, closed, steps = [(0.0, [])] if limit else [], [], 0
+    live, closed, steps, kept_at = [(0.0, [])] if limit else [], [], 0, []
     settled = not limit
     for length in range(1, limit + 1):
         steps += not settled
@@ -181,6 +185,7 @@ def beam(next_log_probabilities, limit, beam_size, alpha, wanted, min_length=1, 
             for token in allowed(length - 1, len(log_probabilities), min_length, prefix):
                 continuations.append((total + log_probabilities[token], [*tokens, token]))
         kept = sorted(continuations, reverse=True)[:beam_size]
+        kept_at.append(kept)
         closed += [(total / penalty(length, alpha), tokens) for total, tokens in kept if tokens[-1] == END]
         live = [(total, tokens) for total, tokens in kept if tokens[-1] != END]
         closed.sort(reverse=True)
@@ -188,7 +193,7 @@ def beam(next_log_probabilities, limit, beam_size, alpha, wanted, min_length=1, 
         hope = max((total / penalty(limit, alpha) for total, _ in live), default=-math.inf)
         settled = settled or (closed[wanted - 1][0] if len(closed) >= wanted else -math.inf) >= hope
     cut = [(total / penalty(limit, alpha), tokens) for total, tokens in live]
-    return Found((closed + cut)[:wanted], steps)
+    return Found((closed + cut)[:wanted], steps, kept_at)
 
 
 def padded(rows, width):

@@ -33,6 +33,8 @@ INPUTS = {
     "source": SOURCES,
     "target": TARGETS,
     "prefix": [TARGETS[0].split()[0], "", ""],
+    "prefix_ids": [[5, 6], [0, 0], [8, 0]],
+    "count": 2,
     "ids": [[5, 6, 7], [8, 9, 2], [10, 2, 0]],
     "beam_size": 3,
     "num_hypotheses": 2,

@@ -20,22 +20,19 @@ TEXTS = [SOURCES[1], "", SOURCES[0], "Our dog", " \t", "🐕 house!", SOURCES[23
 TRANSLATION = {"translation": ("string", "b"), "score": ("float32", "b"), "truncated": ("bool", "b")}
 NBEST = {"translation": ("string", "b n"), "score": ("float32", "b n"), "truncated": ("bool", "b")}
 TEXT = {"text": ("string", "b")}
+ATTENTION = {
+    "source_tokens": ("string", "b s"),
+    "target_tokens": ("string", "b t"),
+    "encoder_attention": ("float32", "b 1 2 s s"),
+    "decoder_attention": ("float32", "b 1 2 t t"),
+    "cross_attention": ("float32", "b 1 2 t s"),
+    "alignment": ("int32", "b t"),
+}
 SIGNATURES = {
     "serving_default": (TEXT, TRANSLATION),
     "translate": (TEXT, TRANSLATION),
     "translate_nbest": (TEXT, NBEST),
-    "translate_with_attention": (
-        TEXT,
-        {
-            **TRANSLATION,
-            "source_tokens": ("string", "b s"),
-            "target_tokens": ("string", "b t"),
-            "encoder_attention": ("float32", "b 1 2 s s"),
-            "decoder_attention": ("float32", "b 1 2 t t"),
-            "cross_attention": ("float32", "b 1 2 t s"),
-            "alignment": ("int32", "b t"),
-        },
-    ),
+    "translate_with_attention": (TEXT, {**TRANSLATION, **ATTENTION}),
     "translate_with_options": (
         {
             **TEXT,
@@ -58,6 +55,34 @@ SIGNATURES = {
     ),
     "tokenize": (TEXT, {"ids": ("int32", "b t"), "tokens": ("string", "b t")}),
     "detokenize": ({"ids": ("int32", "b t")}, {"text": ("string", "b")}),
+    "attention": (
+        {"source": ("string", "b"), "target": ("string", "b")},
+        {"target_ids": ("int32", "b t"), "truncated": ("bool", "b"), **ATTENTION},
+    ),
+    "next_tokens": (
+        {**TEXT, "prefix_ids": ("int32", "b p"), "count": ("int32", "")},
+        {
+            **dict.fromkeys(["token", "translation"], ("string", "b k")),
+            "id": ("int32", "b k"),
+            "probability": ("float32", "b k"),
+            "truncated": ("bool", "b"),
+        },
+    ),
+    "translate_with_search": (
+        {
+            **TEXT,
+            "prefix": ("string", "b"),
+            **dict.fromkeys(["beam_size", "num_hypotheses", "min_length", "max_length"], ("int32", "")),
+            "alpha": ("float32", ""),
+        },
+        {
+            **NBEST,
+            **dict.fromkeys(["token", "fate"], ("string", "b steps beam")),
+            "parent": ("int32", "b steps beam"),
+            **dict.fromkeys(["log_probability", "token_score", "highest_score"], ("float32", "b steps beam")),
+            "wins": ("bool", "b steps beam"),
+        },
+    ),
 }
 
 
@@ -93,6 +118,8 @@ def test_outputs_agree_with_each_other_on_their_shapes(loaded, name, size):
     given |= {key: value for key, value in OPTIONS.items() if key in SIGNATURES[name][0]}
     if name == "detokenize":
         given = {"ids": np.full((size, 3), 300)}
+    if name == "next_tokens":
+        given |= {"prefix_ids": np.full((size, 3), 300), "count": 5}
     output = call(loaded, name, **given)
     sizes = {"b": size}
     for key, (_, letters) in SIGNATURES[name][1].items():

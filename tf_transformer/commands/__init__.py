@@ -13,6 +13,7 @@ from tf_transformer.commands import parse
 from tf_transformer.commands import score_trees
 from tf_transformer.commands import average
 from tf_transformer.commands import export
+from tf_transformer.commands import serve
 from tf_transformer.commands import inspect
 from tf_transformer.commands import card
 from tf_transformer.commands import presets
@@ -21,4 +22,4 @@ from tf_transformer.commands import demo
 from tf_transformer.commands.app import app
 
 __all__ = ["app", "average", "card", "demo", "evaluate", "export", "inspect", "parse", "presets", "recipes"]
-__all__ += ["score_trees", "sweep", "train", "translate"]
+__all__ += ["score_trees", "serve", "sweep", "train", "translate"]

@@ -35,6 +35,14 @@ def export(
     float16: Annotated[
         bool, typer.Option("--float16", help="Store a SavedModel's weights as float16, half the size.")
     ] = False,
+    xla: Annotated[
+        bool,
+        typer.Option(
+            "--xla/--no-xla",
+            help="Whether XLA can compile a SavedModel's search, where a program asks for it. --no-xla makes the "
+            "SavedModel smaller.",
+        ),
+    ] = True,
     quantization: Annotated[
         str | None,
         typer.Option(help="Type that CTranslate2 stores the weights in: int8, int16, float16, ...", show_default=False),
@@ -44,10 +52,10 @@ def export(
     changes = given(beam_size=beam_size, alpha=alpha)
     if file_format not in FORMATS:
         raise UserError(f"--format is {file_format}; choose from {', '.join(FORMATS)}")
-    if file_format == "ctranslate2" and (changes or float16):
+    if file_format == "ctranslate2" and (changes or float16 or not xla):
         raise UserError(
-            "--beam-size, --alpha and --float16 are for --format savedmodel; leave them out, and for smaller weights "
-            "give --quantization"
+            "--beam-size, --alpha, --float16 and --no-xla are for --format savedmodel; leave them out, and for smaller "
+            "weights give --quantization"
         )
     if file_format == "savedmodel" and quantization:
         raise UserError(
@@ -61,4 +69,4 @@ def export(
     if file_format == "ctranslate2":
         print(experiment.export_run_ctranslate2(opened, destination, quantization))
     else:
-        print(experiment.export_run(opened, destination, changes, float16))
+        print(experiment.export_run(opened, destination, changes, float16, xla))

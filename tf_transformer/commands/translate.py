@@ -28,6 +28,7 @@ from tf_transformer.terminal import (
     session_loader,
     streams_of,
     telling_progress,
+    write_paragraph,
     write_translation,
 )
 from tf_transformer.windows import grows, is_long, windows
@@ -82,6 +83,14 @@ def translate(
         bool,
         typer.Option("--cut", help="Cut sentences that exceed the model's maximum length, instead of stopping."),
     ] = False,
+    paragraphs: Annotated[
+        bool,
+        typer.Option(
+            "--paragraphs",
+            help="Take each line as a paragraph of several sentences: translate its sentences one by one and print "
+            "them as one line, with their blanks.",
+        ),
+    ] = False,
     engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
     as_json: Annotated[
@@ -112,6 +121,8 @@ def translate(
             "--alpha has no effect here: with --temperature it only changes scores, which are not shown; leave it out, "
             "or show the scores with --nbest or --json"
         )
+    if paragraphs and nbest:
+        raise UserError("--nbest ranks translations of one sentence; leave it out, or leave out --paragraphs")
     if sys.stdout is None:
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
@@ -132,9 +143,12 @@ def translate(
     # Sorted by length within a window, to keep padding small, and written window by window.
     lines = windows(enumerate(read_lines(stream, name), start=1), 16 * batch_size, at_once=grows(stream))
     with quiet_tensorflow(streams=True, session=load is not None):
+        from tf_transformer.model_card import source_language
+        from tf_transformer.paragraphs import translate_paragraphs
         from tf_transformer.translation import load_translate, own_options, translate_texts
 
     function = load_translate(model, changes, engine, load)
+    language = source_language(model) if paragraphs else None
     if (
         nbest
         and nbest > 1
@@ -146,12 +160,22 @@ def translate(
     streams = streams_of(engine)
     with telling_progress(file) as advance:
         for window in lines:
-            translations = translate_texts(function, [line for _, line in window], batch_size, streams, advance)
+            texts = [line for _, line in window]
+            if paragraphs:
+                translations = translate_paragraphs(
+                    lambda sentences: translate_texts(function, sentences, batch_size, streams), texts, language
+                )
+            else:
+                translations = translate_texts(function, texts, batch_size, streams, advance)
             for (number, _), translation in zip(window, translations, strict=True):
                 if translation.truncated and not cut:
                     raise UserError(
                         f"{name}, line {number}: longer than the model's maximum length; split the sentence, or give "
                         "--cut to translate only its beginning"
                     )
-                write_translation(number, translation, as_json, nbest is not None)
+                if paragraphs:
+                    write_paragraph(translation, as_json)
+                    advance(1)
+                else:
+                    write_translation(number, translation, as_json, nbest is not None)
             sys.stdout.flush()

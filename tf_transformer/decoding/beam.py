@@ -10,6 +10,7 @@ from keras import ops
 from tf_transformer.decoding.candidates import IMPOSSIBLE, forced_token, length_penalty, likeliest, pick
 from tf_transformer.decoding.grammar import Grammar
 from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds, unknown_zero
+from tf_transformer.decoding.trace import TRACED, Record, start_trace, trace_step
 
 # Ranks what was cut at its limit behind all that is closed, and before nothing at all.
 CUT = -1e30
@@ -27,7 +28,9 @@ def beam_search(
     min_length: Any = 1,
     prefix: Any | None = None,
     grammar: Grammar | None = None,
-) -> tuple[Any, Any]:
+    steps: Any | None = None,
+    trace: Any = None,
+) -> tuple[Any, ...]:
     """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
 
     At each step the `beam_size` likeliest continuations of a row's hypotheses are kept. Those that end with the closing
@@ -48,11 +51,16 @@ def beam_search(
         prefix: int (rows, prefix_len), tokens that the hypotheses must begin with, the closing one not among them; 0
             is padding.
         grammar: says which tokens a hypothesis may go on with; any unless given.
+        steps: what the cache was started with, for one of fixed size.
+        trace: whether to record all hypotheses, a scalar bool; None returns no record at all.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
         padding; and their scores, float32 (rows, num_hypotheses), `log P` over the length penalty. What was cut at
-        the limit comes behind what is closed. Where there are fewer, the rest is empty and has score -inf.
+        the limit comes behind what is closed. Where there are fewer, the rest is empty and has score -inf. With
+        `steps` the hypotheses are (rows, num_hypotheses, steps), and a third tensor, bool (rows,), says which rows are
+        done after so many steps. Unless `trace` is None, the last is the `Record` of all hypotheses that the search
+        had, which `read_trace` reads; where `trace` is false it has one step.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -68,13 +76,13 @@ def beam_search(
     """
     limits = ops.cast(limits, "int32")
     # Kept from a graph that could know it, since reshaping forgets it again.
-    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) + unknown_zero()
+    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) + unknown_zero() if steps is None else steps
     slots = ops.arange(longest, dtype="int32")
     beam = ops.arange(beam_size, dtype="int32")
 
     def advance(position: Any, rows: Rows) -> Rows:
         count = ops.shape(rows["done"])[0]
-        history = extend(rows["history"])
+        history = extend(rows["history"], position, steps is not None)
         logits, cache = model.step(ops.reshape(rows["tokens"], (-1,)), position, rows["cache"], history)
         forced = None if prefix is None else ops.repeat(forced_token(rows["prefix"], position), beam_size)
         allowed = None
@@ -106,6 +114,8 @@ def beam_search(
         if grammar is not None:
             parents_state = keras.tree.map_structure(lambda each: pick(each, parents), rows["grammar"])
             rows = {**rows, "grammar": grammar.after(parents_state, tokens)}
+        if trace is not None:
+            rows = {**rows, **trace_step(rows, position, tokens, parents, log_probs)}
 
         log_probs = ops.where(closed, IMPOSSIBLE, log_probs)
         # A log-probability only falls, and the penalty at the limit divides it by most.
@@ -125,10 +135,11 @@ def beam_search(
             "done": done,
         }
 
-    first = ops.where(ops.equal(beam, 0), 0.0, IMPOSSIBLE)  # at the start there is one hypothesis
+    # At the start there is one hypothesis, and none in a row that is to stay empty.
+    first = ops.logical_and(ops.equal(beam, 0), ops.expand_dims(limits > 0, axis=1))
     rows = {
         "tokens": ops.full((batch, beam_size), start_id, "int32"),
-        "log_probs": ops.zeros((batch, 1), "float32") + first,
+        "log_probs": ops.where(first, 0.0, IMPOSSIBLE),
         "outputs": ops.zeros((batch, beam_size, longest), "int32"),
         "cache": cache,
         "best_ranks": ops.full((batch, num_hypotheses), IMPOSSIBLE, "float32"),
@@ -141,8 +152,16 @@ def beam_search(
         rows["prefix"] = ops.cast(prefix, "int32")
     if grammar is not None:
         rows["grammar"] = grammar.start(beam_size)
-    outcome = run_rounds(model, advance, rows, beam_size, ("best_outputs", "best_scores", "best_ranks"))
+    wanted = ("best_outputs", "best_scores", "best_ranks")
+    if trace is not None:
+        # TensorFlow writes into no tensor without an entry.
+        rows |= start_trace(batch, ops.where(trace, longest, 1), beam_size)
+        wanted += TRACED
+    outcome = run_rounds(model, advance, rows, beam_size, wanted, steps)
     # What never was a hypothesis has not been cleared in "best_outputs".
     real = ops.not_equal(outcome["best_ranks"], IMPOSSIBLE)
     ids = ops.where(ops.expand_dims(real, axis=2), outcome["best_outputs"], 0)
-    return ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE)
+    found = ids, ops.where(real, outcome["best_scores"], IMPOSSIBLE)
+    if steps is not None:
+        found += (outcome["done"],)
+    return found if trace is None else (*found, Record(*(outcome[name] for name in TRACED)))

@@ -42,7 +42,8 @@ def likeliest(
     # Two more than asked for, since padding and the closing token may drop out.
     candidates = logits if allowed is None else ops.where(allowed, logits, IMPOSSIBLE)
     values, ids = top_k(candidates, ops.minimum(count + 2, logits.shape[-1]))
-    highest = values[:, :1] if allowed is None else ops.max(logits, axis=-1, keepdims=True)
+    # Not the first of `values`: XLA would look that up again for every logit.
+    highest = ops.max(logits, axis=-1, keepdims=True)
     normaliser = highest + ops.log(ops.sum(ops.exp(logits - highest), axis=-1, keepdims=True))
     too_early = ops.less(position + 1, min_length)
     banned = ops.logical_or(ops.equal(ids, PAD_ID), ops.logical_and(ops.equal(ids, end_id), too_early))

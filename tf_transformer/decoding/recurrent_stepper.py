@@ -59,13 +59,27 @@ class RecurrentStepper:
         self.query, self.attention_out = read_query(attention), read_dense(attention.output_projection)
         self.context_in = read_dense(attention.key), read_dense(attention.value)
         self.out = read_dense(decoder.output_projection)
+        self.shares = model.share_embeddings != "none"
 
-    def start_cache(self, source_ids: Any, beams: Any = 1) -> Cache:
+    @property
+    def derived(self) -> list[Any]:
+        """What is worked out from the model's weights; see `Stepper.derived`."""
+        return [*([self.projection] if self.shares else []), *self.query]
+
+    @derived.setter
+    def derived(self, tensors: list[Any]) -> None:
+        *projection, kernel, bias = tensors
+        self.query = kernel, bias
+        if self.shares:
+            (self.projection,) = projection
+
+    def start_cache(self, source_ids: Any, beams: Any = 1, steps: Any | None = None) -> Cache:
         """Encodes the source.
 
         Args:
             source_ids: int (batch, source_len); 0 is padding.
             beams: hypotheses a sentence.
+            steps: how many steps the search's entries have room for from the start; None where they grow.
 
         Returns:
             "outputs" and "memories", of each layer, for each hypothesis of the step before, (batch, beams, d_model);
@@ -75,7 +89,7 @@ class RecurrentStepper:
         """
         context = self.encoder(source_ids, training=False)
         keys, values = (ops.expand_dims(apply_dense(context, dense), axis=1) for dense in self.context_in)
-        batch, beams = ops.shape(source_ids)[0], beams + unknown_zero()
+        batch, beams = ops.shape(source_ids)[0], beams + unknown_zero() if steps is None else beams
         width = self.embeddings.shape[1]
         return {
             "outputs": [ops.zeros((batch, beams, width), self.dtype) for _ in self.layers],
@@ -93,8 +107,8 @@ class RecurrentStepper:
             ids: int (batch * beams,), the tokens at `position`.
             position: scalar int, from 0, which this model has no use for.
             cache: as `start_cache` or the step before returned it.
-            history: bool (batch, beams, entries): the entries that each hypothesis descends from. The last ones are
-                this step's, one for each hypothesis.
+            history: bool (batch, beams, entries): the entries that each hypothesis descends from, the last of them its
+                own at this position.
 
         Returns:
             Logits for the next token, float (batch * beams, target_vocab_size), and the new cache.
@@ -118,8 +132,7 @@ class RecurrentStepper:
         for layer in self.layers[1:]:
             x = x + advance(layer, ops.concatenate([x, found], axis=-1))
         x = apply_dense(ops.concatenate([x, found], axis=-1), self.out)
-        last = number - beams + ops.arange(beams, dtype="int32")
-        entries = ops.broadcast_to(last, (batch, beams))
+        entries = ops.max(ops.where(history, ops.arange(number, dtype="int32"), -1), axis=2)  # each one's own
         return ops.matmul(x, self.projection), {
             **cache,
             "outputs": outputs,

@@ -34,8 +34,11 @@ class StepModel(Protocol):
 class Stepping(StepModel, Protocol):
     """What an export asks of a model beside: the cache to begin with."""
 
-    def start_cache(self, source_ids: Any, beams: Any = 1) -> Any:
-        """Reads the source, int (rows, source_len), for so many hypotheses a row; each tensor has the rows in front."""
+    def start_cache(self, source_ids: Any, beams: Any = 1, steps: Any | None = None) -> Any:
+        """Reads the source, int (rows, source_len), for so many hypotheses a row; each tensor has the rows in front.
+
+        The cache grows with every step, or has room for `steps` of them from the start.
+        """
         ...
 
 
@@ -45,11 +48,13 @@ def run_rounds(
     rows: Rows,
     beams: Any,
     outcome: tuple[str, ...],
+    steps: Any | None = None,
 ) -> Rows:
     """Advances all rows, one position after the other, until each is done.
 
     Every few steps the rows that are done leave, and so do the entries of the cache that no hypothesis descends from
-    any more: a step costs what its unfinished rows cost.
+    any more: a step costs what its unfinished rows cost. Where the cache has a fixed size, all stay to the end: then no
+    shape changes, so that XLA can compile the whole search.
 
     Args:
         model: whose cache it is.
@@ -57,11 +62,29 @@ def run_rounds(
         rows: what the search keeps of each row; the "cache" and "done", bool (rows,), are among it.
         beams: hypotheses a row.
         outcome: names of what is wanted of the rows.
+        steps: how many steps the cache has room for; None for one that grows.
 
     Returns:
-        These, for all rows as they were when they were done.
+        These, for all rows as they were when they were done; with `steps` also "done", bool (rows,), since a row may
+        need more of them.
     """
     batch = ops.shape(rows["done"])[0]
+
+    def unfinished(position: Any, rows: Rows, *_: Any) -> Any:
+        return ops.logical_not(ops.all(rows["done"]))
+
+    def one_step(position: Any, rows: Rows) -> tuple[Any, Rows]:
+        return position + 1, advance(position, rows)
+
+    position = ops.convert_to_tensor(0, "int32")
+    if steps is not None:
+        rows = {**rows, "history": ops.zeros((batch, beams, steps * beams), "bool")}
+        _, rows = ops.while_loop(
+            lambda position, rows: ops.logical_and(position < steps, unfinished(position, rows)),
+            one_step,
+            (position, rows),
+        )
+        return {name: rows[name] for name in (*outcome, "done")}
     wanted = {name: rows[name] for name in outcome}
     history = ops.zeros((batch, beams, unknown_zero()), "bool")
     rows = {**rows, "row": ops.arange(batch, dtype="int32"), "history": history}
@@ -77,12 +100,6 @@ def run_rounds(
         history = pick_entries(others["history"], entries)
         return {**others, "history": history, "cache": model.settle(rows["cache"], kept, entries)}
 
-    def unfinished(position: Any, rows: Rows, *_: Any) -> Any:
-        return ops.logical_not(ops.all(rows["done"]))
-
-    def one_step(position: Any, rows: Rows) -> tuple[Any, Rows]:
-        return position + 1, advance(position, rows)
-
     def one_round(position: Any, rows: Rows, wanted: Rows) -> tuple[Any, Rows, Rows]:
         end = position + ROUND
         position, rows = ops.while_loop(
@@ -94,17 +111,44 @@ def run_rounds(
         wanted = {name: ops.scatter_update(wanted[name], places, rows[name]) for name in outcome}
         return position, tidy(rows), wanted
 
-    position = ops.convert_to_tensor(0, "int32")
     *_, wanted = ops.while_loop(unfinished, one_round, (position, tidy(rows), wanted))
     return wanted
 
 
-def extend(history: Any) -> Any:
-    """Adds to each hypothesis's history, bool (rows, beams, entries), its own entry at the next position."""
-    rows, beams, _ = ops.shape(history)
+def extend(history: Any, position: Any, fixed: bool) -> Any:
+    """Adds to each hypothesis's history, bool (rows, beams, entries), its own entry at the next position.
+
+    A fixed history has a place for it already: each position's entries stand behind those of the one before.
+    """
+    rows, beams, entries = ops.shape(history)
     beam = ops.arange(beams, dtype="int32")
+    if fixed:
+        own = ops.equal(position * beams + beam[:, None], ops.arange(entries, dtype="int32"))
+        return ops.logical_or(history, own)
     own = ops.equal(beam[:, None], beam[None, :])
     return ops.concatenate([history, ops.broadcast_to(own, (rows, beams, beams))], axis=2)
+
+
+def append(entries: Any, new: Any, axis: int, position: Any, fixed: bool) -> Any:
+    """Adds the entries of a position, one for each hypothesis, to those of the positions before.
+
+    Args:
+        entries: what a cache holds, with its entries along `axis`.
+        new: the position's, of the same shape but for `axis`.
+        axis: where the entries are.
+        position: scalar int, from 0.
+        fixed: whether the entries have their places from the start.
+    """
+    if not fixed:
+        return ops.concatenate([entries, new], axis=axis)
+    # Written with operations that every TensorFlow has, also a server's: those of XLA alone would not load there.
+    *before, size = ops.shape(entries)[: axis + 1]
+    behind = ops.shape(entries)[axis + 1 :]
+    beams = ops.shape(new)[axis]
+    by_position = ops.reshape(entries, (*before, size // beams, beams, *behind))
+    here = ops.equal(ops.arange(size // beams, dtype="int32"), position)
+    here = ops.reshape(here, (-1, *[1] * (1 + len(behind))))
+    return ops.reshape(ops.where(here, ops.expand_dims(new, axis), by_position), ops.shape(entries))
 
 
 def pick_entries(history: Any, entries: Any) -> Any:

@@ -22,7 +22,8 @@ def greedy_search(
     end_id: int,
     min_length: Any = 1,
     prefix: Any | None = None,
-) -> tuple[Any, Any]:
+    steps: Any | None = None,
+) -> tuple[Any, ...]:
     """Decodes a batch, taking the likeliest token at each step, until each row has closed or met its limit.
 
     A row's outcome depends on that row alone. The padding token is never chosen.
@@ -36,10 +37,12 @@ def greedy_search(
         min_length: the fewest tokens, the closing one counted.
         prefix: int (rows, prefix_len), tokens that the output must begin with, the closing one not among them; 0 is
             padding.
+        steps: what the cache was started with, for one of fixed size.
 
     Returns:
         The tokens, int32 (rows, max(limits)), with the closing token and then padding; and each row's
-        log-probability, float32 (rows,), the closing token included.
+        log-probability, float32 (rows,), the closing token included. With `steps` the tokens are (rows, steps), and a
+        third tensor, bool (rows,), says which rows have closed or met their limit in so many steps.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -54,7 +57,7 @@ def greedy_search(
         (TensorShape([2, 9]), TensorShape([2]))
     """
     keys = ops.zeros_like(limits)
-    return _search(model, cache, limits, start_id, end_id, min_length, prefix, 1, keys, _first)
+    return _search(model, cache, limits, start_id, end_id, min_length, prefix, 1, keys, _first, steps)
 
 
 def sample(
@@ -117,13 +120,14 @@ def _search(
     candidates: Any,
     keys: Any,
     choose: Sampler,
-) -> tuple[Any, Any]:
+    steps: Any | None = None,
+) -> tuple[Any, ...]:
     limits = ops.cast(limits, "int32")
-    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0)
+    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) if steps is None else steps
     slots = ops.arange(longest, dtype="int32")
 
     def advance(position: Any, rows: Rows) -> Rows:
-        history = extend(rows["history"])
+        history = extend(rows["history"], position, steps is not None)
         logits, cache = model.step(rows["tokens"], position, rows["cache"], history)
         forced = None if prefix is None else forced_token(rows["prefix"], position)
         log_probs, ids = likeliest(logits, candidates, position, end_id, min_length, forced)
@@ -155,5 +159,5 @@ def _search(
     }
     if prefix is not None:
         rows["prefix"] = ops.cast(prefix, "int32")
-    outcome = run_rounds(model, advance, rows, 1, ("outputs", "log_probs"))
-    return outcome["outputs"], outcome["log_probs"]
+    outcome = run_rounds(model, advance, rows, 1, ("outputs", "log_probs"), steps)
+    return tuple(outcome[name] for name in ("outputs", "log_probs", "done") if name in outcome)

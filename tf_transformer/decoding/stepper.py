@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from tf_transformer.decoding.rounds import pick_entries, unknown_zero
+from tf_transformer.decoding.rounds import append, pick_entries, unknown_zero
 from tf_transformer.decoding.weights import (
     apply_dense,
     attend,
@@ -69,12 +69,31 @@ class Stepper:
         self.norm = _norm(decoder.norm) if decoder.norm_first else None
         self.next_word = next_word
 
-    def start_cache(self, source_ids: Any, beams: Any = 1) -> Cache:
+    @property
+    def derived(self) -> list[Any]:
+        """What is worked out from the model's weights, a list of tensors; one set in its place is used instead.
+
+        An export holds them, so that no call has to work them out.
+        """
+        projection = [] if self.model.share_embeddings == "none" else [self.projection]
+        return [*projection, *(each for layer in self.layers for each in (*layer.self_in, *layer.cross_query))]
+
+    @derived.setter
+    def derived(self, tensors: list[Any]) -> None:
+        tensors = iter(tensors)
+        if self.model.share_embeddings != "none":
+            self.projection = next(tensors)
+        for layer in self.layers:
+            layer.self_in = next(tensors), next(tensors)
+            layer.cross_query = next(tensors), next(tensors)
+
+    def start_cache(self, source_ids: Any, beams: Any = 1, steps: Any | None = None) -> Cache:
         """Encodes the source.
 
         Args:
             source_ids: int (batch, source_len); 0 is padding.
             beams: hypotheses a sentence.
+            steps: for how many steps the cache has room from the start; None for a cache that grows.
 
         Returns:
             "layers", for each layer the "keys" and "values" of self-attention, (batch, heads, 0 entries, width), which
@@ -82,16 +101,19 @@ class Stepper:
             made longer is copied; "context_keys" and "context_values" of encoder-decoder attention, (batch, heads,
             source_len, width), which are final; and "context_mask", what is added to logits, float (batch, 1, 1,
             source_len). Of a model with `next_word` also "context", float (batch, source_len, d_model), "words", int32
-            (batch, source_len), and "written", int32 (batch, 0 entries), which each step makes longer.
+            (batch, source_len), and "written", int32 (batch, 0 entries), which each step makes longer. A cache of fixed
+            size has `steps * beams` entries from the start, and nothing settled.
         """
         context = self.model.encoder(source_ids, training=False)
+        entries = None if steps is None else steps * beams
         told = {}
         if self.next_word is not None:
             words = self.next_word.words(source_ids)
-            told = {"context": context, "words": words, "written": words[:, : unknown_zero()]}
+            room = unknown_zero() if entries is None else entries
+            told = {"context": context, "words": words, "written": ops.zeros((ops.shape(words)[0], room), "int32")}
         return {
             **told,
-            "layers": [layer.start_cache(context, beams, unknown_zero()) for layer in self.layers],
+            "layers": [layer.start_cache(context, entries) for layer in self.layers],
             "context_mask": forbidden(source_ids),
         }
 
@@ -103,7 +125,7 @@ class Stepper:
             position: scalar int, from 0.
             cache: as `start_cache` or the step before returned it.
             history: bool (batch, beams, entries): the entries of the cache that each hypothesis descends from. The
-                last ones are this step's, one for each hypothesis.
+                last ones are this step's, one for each hypothesis; of a cache of fixed size, those at this position.
 
         Returns:
             Logits for the next token, float (batch * beams, target_vocab_size), and the new cache.
@@ -114,13 +136,14 @@ class Stepper:
         x = ops.take(self.embeddings, ids, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
         if self.next_word is not None:
             written = ops.reshape(self.next_word.written(ids), (-1, beams))
-            cache = {**cache, "written": ops.concatenate([cache["written"], written], axis=1)}
+            written = append(cache["written"], written, 1, position, _is_fixed(cache["layers"][0]))
+            cache = {**cache, "written": written}
             coming = ops.sum(ops.cast(history, "int32") * ops.expand_dims(cache["written"], axis=1), axis=2)
             added = self.next_word.read(cache["words"], coming, cache["context"])
             x = x + ops.reshape(added, ops.shape(x))
         layers = []
         for layer, part in zip(self.layers, cache["layers"], strict=True):
-            x, part = layer.step(x, part, mask, cache["context_mask"], beams)
+            x, part = layer.step(x, part, mask, cache["context_mask"], beams, position)
             layers.append(part)
         if self.norm is not None:
             x = _normalise(x, self.norm)
@@ -162,7 +185,8 @@ class _LayerWeights:
         residuals = layer.self_attention_residual, layer.cross_attention_residual, layer.feed_forward_residual
         self.norms = [_norm(residual.norm) for residual in residuals]
 
-    def start_cache(self, context: Any, beams: Any, empty: Any) -> Cache:
+    def start_cache(self, context: Any, entries: Any | None) -> Cache:
+        """The cache of a layer, with room for so many entries from the start, or one that grows."""
         heads, key_width, value_width = self.sizes
         batch, length, width = ops.shape(context)
         flat = ops.reshape(context, (batch * length, width))
@@ -170,24 +194,25 @@ class _LayerWeights:
             ops.transpose(ops.reshape(apply_dense(flat, dense), (batch, length, heads, head_width)), (0, 2, 1, 3))
             for dense, head_width in zip(self.cross_in, (key_width, value_width), strict=True)
         )
-        return {
-            "settled_keys": ops.zeros((batch, heads, empty, key_width), key.dtype),
-            "settled_values": ops.zeros((batch, heads, empty, value_width), value.dtype),
-            "keys": ops.zeros((batch, heads, empty, key_width), key.dtype),
-            "values": ops.zeros((batch, heads, empty, value_width), value.dtype),
-            "context_keys": key,
-            "context_values": value,
+        room = unknown_zero() if entries is None else entries
+        own = {
+            "keys": ops.zeros((batch, heads, room, key_width), key.dtype),
+            "values": ops.zeros((batch, heads, room, value_width), value.dtype),
         }
+        settled = {f"settled_{name}": own[name] for name in own} if entries is None else {}
+        return {**settled, **own, "context_keys": key, "context_values": value}
 
-    def step(self, x: Any, cache: Cache, mask: Any, context_mask: Any, beams: Any) -> tuple[Any, Cache]:
+    def step(self, x: Any, cache: Cache, mask: Any, context_mask: Any, beams: Any, position: Any) -> tuple[Any, Cache]:
         self_norm, cross_norm, feed_forward_norm = self.norms
 
         heads, key_width, _ = self.sizes
         y = split_heads(apply_dense(self._enter(x, self_norm), self.self_in), beams, heads)
         query, key, value = ops.split(y, (key_width, 2 * key_width), axis=-1)
-        keys = ops.concatenate([cache["keys"], key], axis=2)
-        values = ops.concatenate([cache["values"], value], axis=2)
-        y = attend(query, [(cache["settled_keys"], cache["settled_values"]), (keys, values)], mask)
+        fixed = _is_fixed(cache)
+        keys = append(cache["keys"], key, 2, position, fixed)
+        values = append(cache["values"], value, 2, position, fixed)
+        settled = [] if fixed else [(cache["settled_keys"], cache["settled_values"])]
+        y = attend(query, [*settled, (keys, values)], mask)
         x = self._leave(x, apply_dense(y, self.self_out), self_norm)
 
         query = split_heads(apply_dense(self._enter(x, cross_norm), self.cross_query), beams, heads)
@@ -215,6 +240,11 @@ class _LayerWeights:
 
     def _leave(self, x: Any, y: Any, norm: tuple) -> Any:
         return x + y if self.norm_first else _normalise(x + y, norm)
+
+
+def _is_fixed(cache: Cache) -> bool:
+    """Whether a layer's cache has all its entries from the start: then nothing settles."""
+    return "settled_keys" not in cache
 
 
 def _head_by_head(heads: int, *dense: tuple[Any, Any]) -> tuple[Any, Any]:

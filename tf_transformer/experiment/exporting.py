@@ -20,6 +20,7 @@ def export_run(
     destination: str | os.PathLike,
     changes: Mapping[str, Any] | None = None,
     half: bool = False,
+    compiled: bool = True,
 ) -> Path:
     """Exports a run's best checkpoint as a SavedModel, which works in float32 whatever the model was trained in.
 
@@ -28,6 +29,7 @@ def export_run(
         destination: see `export_saved_model`.
         changes: decoding options in place of the recipe's, for what the SavedModel does unless it is told otherwise.
         half: whether the weights are written as float16.
+        compiled: whether XLA may compile the search of the SavedModel; see `Translator.warm_up`.
 
     Returns:
         The folder written.
@@ -49,7 +51,8 @@ def export_run(
     """
     folder = version_folder(destination)  # refused before anything is loaded
     options = load_recipe(run.recipe).evaluation.decoding_options().changed(**(changes or {}))
-    translator = make_translator(load_model(run.best_checkpoint(), "float32"), run.load_tokenizers(), options, half)
+    model = load_model(run.best_checkpoint(), "float32")
+    translator = make_translator(model, run.load_tokenizers(), options, half, compiled)
     return export_saved_model(translator, folder, facts_of_run(run))
 
 

@@ -92,7 +92,8 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike, f
             setattr(exported, name, function)
         default = "parse" if "parse" in translator.functions else "translate"
         signatures = {"serving_default": translator.functions[default], **translator.functions}
-        tf.saved_model.save(exported, str(partial), signatures=signatures)
+        with translator.as_new():
+            tf.saved_model.save(exported, str(partial), signatures=signatures)
         extra = partial / "assets.extra"  # which TensorFlow leaves alone
         extra.mkdir()
         (extra / OPTIONS_FILE).write_text(json.dumps(asdict(translator.options), indent=2) + "\n", encoding="utf-8")

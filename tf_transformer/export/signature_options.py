@@ -57,6 +57,13 @@ def batch_of_strings(texts: Sequence[str] | tf.Tensor, name: str) -> tf.Tensor:
     return tensor
 
 
+def check_prefixes(prefix: tf.Tensor, text: tf.Tensor) -> tf.Operation:
+    """Raises InvalidArgumentError unless there is one prefix for each text."""
+    import tensorflow as tf
+
+    return tf.debugging.assert_equal(tf.shape(prefix), tf.shape(text), PREFIX_SHAPE)
+
+
 def option_values(options: DecodingOptions) -> dict[str, np.generic]:
     """The options as the signature takes them, in the order of `OPTION_TYPES`."""
     values = {name: getattr(options, name) for name in OPTION_TYPES}

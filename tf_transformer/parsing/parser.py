@@ -70,7 +70,7 @@ class Parser(Translator):
     def _search_tree(self, source_ids: tf.Tensor, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Trees over so many words each: ids (batch, length) and scores (batch,)."""
         options, target = self.options, self.tokenizers.target
-        limits = self._limits(source_ids, options.max_length or self.max_length)
+        limits = self._search.limits(source_ids, options.max_length or self.max_length)
         # Every tree has room for its words, as far as the model has positions.
         least = tf.minimum(words + ROOT_AND_END, self.max_length)
         limits = tf.where(words > 0, tf.maximum(limits, least), 0)
@@ -81,8 +81,8 @@ class Parser(Translator):
             END_ID,
             tf.maximum(tf.minimum(words, limits - ROOT_AND_END), 0),
         )
-        with self._weights():
-            stepper = self.model.stepper()
+        with self._search.weights_in_use():
+            stepper = self._search.stepper()
             cache = stepper.start_cache(source_ids, options.beam_size)
             ids, scores = beam_search(
                 stepper, cache, limits, START_ID, END_ID, options.beam_size, options.alpha, grammar=grammar

@@ -91,7 +91,7 @@ def make_page(inspections: Sequence[Inspection], title: str, references: Sequenc
     """The page's HTML; see `write_page`."""
     references = references or [None] * len(inspections)
     tags = {
-        f"{number} {each.source}": {"0": _record(each, reference)}
+        f"{number} {each.source}": {"0": make_record(each, reference)}
         for number, (each, reference) in enumerate(zip(inspections, references, strict=True), start=1)
         if each.target_tokens
     }
@@ -143,8 +143,8 @@ class Frame:
         )
 
 
-def _record(inspection: Inspection, reference: str | None) -> dict[str, Any]:
-    """A record as the page's script takes it."""
+def make_record(inspection: Inspection, reference: str | None = None) -> dict[str, Any]:
+    """A record as the page's script takes it: "header", and "layers" of each kind in base64."""
     parts = encode(
         inspection.source_tokens, inspection.target_tokens, inspection.attention, reference, inspection.alignment
     )

@@ -23,7 +23,8 @@ const EMPTY = 'No attention here yet. Train with the callback AttentionBoard, or
 /**
  * Shows attention in an element.
  *
- * `source` gives it (source.js), `memory` keeps what is shown (memory.js). Returns {draw}, which draws everything anew.
+ * `source` gives it (source.js), `memory` keeps what is shown (memory.js). Returns {draw}, which draws everything anew, and
+ * {reload}, which asks the source for what there is before.
  */
 export function show(root, source, memory) {
   const state = {...DEFAULTS, ...memory.read()};
@@ -39,7 +40,7 @@ export function show(root, source, memory) {
   });
   window.addEventListener('resize', draw); // drawings fill the room there is
   reload();
-  return {draw};
+  return {draw, reload};
 
   async function change(values) {
     Object.assign(state, values);

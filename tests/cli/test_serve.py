@@ -1,0 +1,43 @@
+"""What a person can do wrong with `serve`; what it does is tested in tests/server/."""
+
+import socket
+import sys
+
+import pytest
+
+from tests.cli.command import assert_mistake
+
+MISTAKES = {
+    "no such model": (["{}/none"], ["{}/none: no such folder"]),
+    "a folder without a model": (["{}"], ["{}: neither a SavedModel"]),
+    "a run": (["{}/run"], ["{}/run: a run, not an export", "tf-transformer export"]),
+    "two with one name": (["{}/versions", "{}/versions/3"], ["two models are named versions", "symbolic link"]),
+    "an address of another machine": (
+        ["{}/versions", "--host", "192.0.2.1"],
+        ["can't listen on 192.0.2.1 port 8501", "--host or --port"],
+    ),
+    "no address": (["{}/versions", "--host", "no such host"], ["can't listen on no such host"]),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line(mistake, command, mistakes):
+    words, told = MISTAKES[mistake]
+    outcome = command("serve", *(word.format(mistakes) for word in words))
+    assert outcome.out == b""
+    assert_mistake(outcome, *(text.format(mistakes) for text in told))
+
+
+def test_a_port_in_use_is_one_line(command, mistakes):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        outcome = command("serve", mistakes / "versions", "--port", port)
+    assert_mistake(outcome, f"can't listen on 127.0.0.1 port {port}: Address already in use")
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client", "babel"])
+def test_without_the_extra_it_says_what_to_install(missing, command, mistakes, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert_mistake(command("serve", mistakes / "versions"), missing, "pip install 'tf_transformer[serve]'")

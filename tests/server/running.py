@@ -1,0 +1,92 @@
+"""Real server processes, and small SavedModels for them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+from tests.cli.command import COMMAND
+
+
+class Running(NamedTuple):
+    """A server that is ready, or is starting."""
+
+    process: subprocess.Popen
+    url: str
+    log: Path
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, float]:
+        """Sends a signal; gives the exit status and the seconds that it took."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        return self.process.wait(60), time.monotonic() - began
+
+
+@contextmanager
+def serving(folder: Path, *arguments, ready: bool = True, **environment: str) -> Iterator[Running]:
+    """Starts `tf-transformer serve` on a free port; `folder` is for its log. Ends it at the end."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = folder / f"server-{port}.log"
+    command = [sys.executable, str(COMMAND), "serve", *map(str, arguments), "--port", str(port)]
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=stderr, text=True, env={**os.environ, **environment}
+        )
+    try:
+        running = Running(process, f"http://127.0.0.1:{port}", log)
+        if ready:
+            line = process.stdout.readline()
+            assert line.endswith(f" at {running.url}\n"), (line, log.read_text())
+        yield running
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def save_echo(folder: Path, word: str) -> Path:
+    """A SavedModel whose translation of a text is the word and the text.
+
+    A text such as "slow 3000" takes so many thousand steps of a loop before.
+    """
+    import tensorflow as tf
+
+    def translate(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        is_slow = tf.strings.regex_full_match(text, r"slow \d+")
+        digits = tf.strings.regex_replace(text, "slow ", "")
+        steps = tf.strings.to_number(tf.where(is_slow, digits, "0"), tf.int32) * 1000
+        most = tf.reduce_max(tf.concat([steps, [0]], axis=0))
+        done = tf.while_loop(lambda i: i < most, lambda i: i + 1, [0], maximum_iterations=None)[0]
+        with tf.control_dependencies([done]):
+            score = tf.cast(tf.strings.length(text), tf.float32)
+        return {"translation": tf.strings.join([word, " ", text]), "score": score, "truncated": score > 500.0}
+
+    module = tf.Module()
+    module.translate = tf.function(translate, [tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    partial = folder.with_name(f".{folder.name}")
+    tf.saved_model.save(module, str(partial), {"serving_default": module.translate, "translate": module.translate})
+    partial.rename(folder)
+    return folder
+
+
+def until(url: str, status: int, seconds: float = 60) -> httpx.Response:
+    """Asks until the status comes, also where nobody listens yet."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if (response := httpx.get(url)).status_code == status:
+                return response
+        except httpx.TransportError:
+            pass
+        assert time.monotonic() < end, f"{url} did not answer with {status}"
+        time.sleep(0.02)

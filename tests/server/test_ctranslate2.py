@@ -1,0 +1,46 @@
+"""A CTranslate2 folder is served as a SavedModel is, beside another model."""
+
+import httpx
+import pytest
+
+from tests.server.running import save_echo, serving
+from tests.tiny_run import PAIRS
+
+pytest.importorskip("ctranslate2")
+SOURCES, TARGETS = map(list, zip(*PAIRS[:5], strict=True))
+
+
+@pytest.fixture(scope="module")
+def running(tiny_run_directory, tmp_path_factory):
+    from tf_transformer.experiment.exporting import export_run_ctranslate2
+
+    folder = tmp_path_factory.mktemp("ctranslate2")
+    export_run_ctranslate2(tiny_run_directory, folder / "small", "int8")
+    (folder / "echo").mkdir()
+    save_echo(folder / "echo" / "7", "seven")
+    with serving(folder, folder / "small", folder / "echo" / "7") as running:
+        yield running
+
+
+def test_it_answers_in_both_interfaces(running):
+    with httpx.Client(base_url=running.url, timeout=60) as client:
+        asked = {"q": SOURCES, "source": "en", "target": "de-AT", "alternatives": 2}
+        answer = client.post("/translate", json=asked).json()
+        assert answer == {"translatedText": TARGETS, "alternatives": [[]] * 5}
+        rows = client.post("/v1/models/small:predict", json={"instances": SOURCES}).json()["predictions"]
+        assert [row["translation"] for row in rows] == TARGETS
+        assert not any(row["truncated"] for row in rows)
+        metadata = client.get("/v1/models/small/metadata").json()["metadata"]["signature_def"]["signature_def"]
+        assert metadata["translate"]["inputs"]["text"]["dtype"] == "DT_STRING"
+
+
+def test_two_models_side_by_side(running):
+    with httpx.Client(base_url=running.url, timeout=60) as client:
+        told = client.post("/v1/models/echo:predict", json={"instances": ["a"]}).json()
+        assert told["predictions"][0]["translation"] == "seven a"
+        assert client.get("/v1/models/echo/versions/7").status_code == 200
+        pairs = {(each["code"], target) for each in client.get("/languages").json() for target in each["targets"]}
+        assert pairs == {("en", "de"), ("und", "und")}
+        assert client.post("/detect", json={"q": "a"}).status_code == 501
+        several = client.post("/translate", json={"q": "a", "source": "auto", "target": "und"})
+        assert several.json()["translatedText"] == "seven a"

@@ -1,0 +1,95 @@
+"""Where tokens stand in a text, of real tokenizers."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.eager import eagerly
+from tests.tiny_run import PAIRS
+from tf_transformer.server.spans import token_spans
+from tf_transformer.tokenizers import train_tokenizers
+
+TEXTS = [
+    "A man sees a house.",
+    "  Our   dog\tloves\n the green apple…",
+    "日本語の文です。A man!",
+    "强 🐕 dog 🐕‍🦺 naïve café",
+    "ﬁne ½ Ⅷ",
+    "اللغة العربية",
+    "",
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    sizes = {"bpe": 320, "wordpiece": 90}
+    return {kind: train_tokenizers(PAIRS, kind=kind, vocab_size=size).source for kind, size in sizes.items()}
+
+
+def units(text):
+    """The text as JavaScript counts it."""
+    encoded = text.encode("utf-16-le")
+    return lambda span: encoded[2 * span[0] : 2 * span[1]].decode("utf-16-le")
+
+
+def letters(text):
+    return "".join(unicodedata.normalize("NFKC", text).split())
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_sentencepiece_s_tokens_are_their_own_characters(tokenizers, text):
+    tokenizer = tokenizers["bpe"]
+    with eagerly():
+        ids = tokenizer.tokenize([text]).to_list()[0]
+    tokens = tokenizer.pieces([*ids, 3])
+    spans, at = token_spans(tokens, text), units(text)
+    assert spans[-1] is None
+    covered = set()
+    for token, span in zip(tokens[:-1], spans, strict=False):
+        if token == "▁":
+            continue
+        covered |= set(range(*span))
+        if not token.startswith("<0x"):
+            # A character such as "½" is several of the normal form, which may be several tokens'.
+            assert letters(token.replace("▁", "")) in letters(at(span))
+    # Each letter or digit is of some token.
+    place = 0
+    for character in text:
+        width = len(character.encode("utf-16-le")) // 2
+        assert not character.isalnum() or covered >= set(range(place, place + width)), character
+        place += width
+
+
+def test_words_and_bytes_one_by_one():
+    assert token_spans(["▁A", "▁do", "g", ".", "</s>"], "A dog.") == [(0, 1), (2, 4), (4, 5), (5, 6), None]
+    # Four bytes of one character, which is two units.
+    spelled = ["▁a", "▁", "<0xF0>", "<0x9F>", "<0x90>", "<0x95>", "<0xC3>", "<0xA9>"]
+    assert token_spans(spelled, "a 🐕é") == [(0, 1), None, (2, 4), (2, 4), (2, 4), (2, 4), (4, 5), (4, 5)]
+    # What is unknown is what stands between what is known.
+    assert token_spans(["a", "[UNK]", "dog", "##s", "."], "a 강아지 dogs .") == [
+        (0, 1),
+        (2, 5),
+        (6, 9),
+        (9, 10),
+        (11, 12),
+    ]
+    assert token_spans(["a", "##"], "a ##") == [(0, 1), (2, 4)]
+    assert token_spans(["▁…"], "...") == [(0, 3)]
+
+
+def test_wordpiece_s_tokens(tokenizers):
+    tokenizer, text = tokenizers["wordpiece"], "Our dog  sees the   green house."
+    with eagerly():
+        tokens = tokenizer.pieces(tokenizer.tokenize([text]).to_list()[0])
+    spans, at = token_spans(tokens, text), units(text)
+    assert [at(span) for span in spans] == [token.removeprefix("##") for token in tokens]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=30), st.lists(st.text(max_size=6), max_size=12))
+def test_any_tokens_of_any_text_stand_within_it(text, tokens):
+    length = len(text.encode("utf-16-le", "surrogatepass")) // 2
+    for span in token_spans(tokens, text):
+        assert span is None or 0 <= span[0] < span[1] <= length

@@ -1,0 +1,180 @@
+"""TensorFlow Serving's REST interface: the same answers as the stand-in that follows that server's rules."""
+
+import base64
+import http.client
+import json
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from serving import client as serving_client
+from tests.export.model_server import Model, serve
+from tests.export.test_serving import INPUTS, SERVING, SOURCES, TARGETS, inputs_of
+
+
+@pytest.fixture(scope="module")
+def other(tiny_saved_model):
+    """The stand-in, in this process, with the same model."""
+    with serve(Model(tiny_saved_model, "tiny")) as running:
+        yield running
+
+
+def both(server, other, body, path="/v1/models/tiny:predict") -> tuple[httpx.Response, httpx.Response]:
+    ports = int(server.url.rpartition(":")[2]), other.rest_port
+    return tuple(httpx.post(f"http://127.0.0.1:{port}{path}", content=body, timeout=120) for port in ports)
+
+
+def same(got, expected) -> None:
+    """Numbers nearly, all else exactly, in nested lists and objects."""
+    if isinstance(expected, dict):
+        assert got.keys() == expected.keys()
+        for key in expected:
+            same(got[key], expected[key])
+    elif isinstance(expected, list):
+        assert len(got) == len(expected)
+        for a, b in zip(got, expected, strict=True):
+            same(a, b)
+    else:
+        assert got == (pytest.approx(expected, rel=1e-4, abs=1e-4) if isinstance(expected, float) else expected)
+
+
+def test_every_signature_in_column_form(server, other):
+    assert len(other.model.signatures) > 6
+    for name in other.model.signatures:
+        body = serving_client.rest_body(name, inputs_of(other.model, name))
+        ours, theirs = both(server, other, body)
+        assert ours.status_code == theirs.status_code == 200, ours.text
+        same(ours.json(), theirs.json())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"instances": SOURCES},
+        {"instances": [{"text": text} for text in SOURCES]},
+        {"instances": [{"b64": base64.b64encode(b"A man \xff").decode()}, "", "\x00"]},
+        {"signature_name": "score", "instances": [{"source": SOURCES[0], "target": TARGETS[0]}]},
+        {"signature_name": "translate_nbest", "instances": [SOURCES[0]]},
+        {"signature_name": "detokenize", "instances": [[5, 6], [7, 8]]},
+        {"inputs": SOURCES},
+        {"signature_name": "translate", "inputs": {"text": []}},
+    ],
+)
+def test_both_forms(server, other, asked):
+    ours, theirs = both(server, other, json.dumps(asked).encode())
+    assert ours.status_code == theirs.status_code == 200, ours.text
+    same(ours.json(), theirs.json())
+
+
+WRONG = [
+    {},
+    {"instances": []},
+    {"instances": ["a"], "inputs": ["a"]},
+    {"instances": [5]},
+    {"signature_name": "nonsense", "instances": ["a"]},
+    {"signature_name": "score", "inputs": {"source": ["a"]}},
+    {"signature_name": "detokenize", "inputs": [["a"]]},
+    {"signature_name": "detokenize", "inputs": [[True]]},
+    {"inputs": {"text": "a"}},
+]
+
+
+@pytest.mark.parametrize("asked", WRONG)
+def test_what_it_refuses_we_refuse(server, other, asked):
+    ours, theirs = both(server, other, json.dumps(asked).encode())
+    assert theirs.status_code == ours.status_code == 400
+    assert set(ours.json()) == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"signature_name": "detokenize", "inputs": [[5, 6], [7]]}, "another size"),
+        ({"signature_name": "detokenize", "inputs": [[10**6]]}, "Invalid id: 1000000"),
+        ({"signature_name": "detokenize", "inputs": [[10**30]]}, "too large for int32"),
+        ({"instances": [{"b64": "?"}]}, "base64"),
+        ({"instances": ["\ud800"]}, "surrogate"),
+        ({"instances": [[[["a"]]]]}, "shape"),
+        ({"instances": ["a"] * 257}, "257 texts"),
+        ({"instances": [{"text": "a"}, {"txt": "a"}]}, "same inputs"),
+        ({"inputs": {"text": ["a"], "more": 1}}, "Unknown input: more"),
+    ],
+)
+def test_further_refusals(client, asked, told):
+    answer = client.post("/v1/models/tiny:predict", content=json.dumps(asked))
+    assert answer.status_code == 400
+    assert told in answer.json()["error"]
+
+
+def with_options(**changes):
+    names = "prefix beam_size num_hypotheses alpha min_length max_length temperature top_k top_p seed replace_unknown"
+    inputs = {name: INPUTS[name] for name in names.split()}
+    return {"text": ["A man."], **inputs, "prefix": [""], **changes}
+
+
+def test_a_call_that_would_take_all_memory_is_refused(client):
+    def refused(**changes):
+        body = {"signature_name": "translate_with_options", "inputs": with_options(**changes)}
+        return client.post("/v1/models/tiny:predict", json=body)
+
+    assert refused().status_code == 200
+    for name in ("beam_size", "num_hypotheses"):
+        answer = refused(**{name: 10**9})
+        assert (answer.status_code, answer.json()["error"]) == (400, f"{name} is 1000000000; it must be at most 16")
+    many = refused(text=["A man. " * 50] * 100, prefix=[""] * 100)
+    assert many.status_code == 413
+    assert "2,048 are allowed in a call" in many.json()["error"]
+    assert "beam_size must be >= 1" in refused(beam_size=0).json()["error"]
+
+
+def test_a_models_status(client, other):
+    expected = httpx.get(f"http://127.0.0.1:{other.rest_port}/v1/models/tiny").json()
+    assert client.get("/v1/models/tiny").json() == expected
+    assert client.get("/v1/models/tiny/versions/1").json() == expected
+    for path in ("/v1/models/none", "/v1/models/tiny/versions/7"):
+        assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/v1/models/none:predict", "Servable not found for request: Latest(none)"),
+        ("/v1/models/tiny/versions/7:predict", "Servable not found for request: Specific(tiny, 7)"),
+    ],
+)
+def test_a_model_that_is_not_there(client, path, told):
+    answer = client.post(path, json={"instances": ["a"]})
+    assert (answer.status_code, answer.json()) == (404, {"error": told})
+
+
+def test_one_version_can_be_asked_for(client):
+    answer = client.post("/v1/models/tiny/versions/1:predict", json={"instances": SOURCES[:1]})
+    assert answer.json()["predictions"][0]["translation"] == TARGETS[0]
+
+
+def test_metadata_is_the_saved_models(client, other):
+    from google.protobuf.json_format import ParseDict
+    from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
+
+    answer = client.get("/v1/models/tiny/metadata").json()
+    assert answer["model_spec"] == {"name": "tiny", "signature_name": "", "version": "1"}
+    told = ParseDict(answer["metadata"]["signature_def"], SignatureDefMap()).signature_def
+    assert dict(told) == other.model.signatures
+
+
+def test_the_client_for_tensorflow_serving_needs_no_change(server):
+    port = server.url.rpartition(":")[2]
+    command = [sys.executable, "client.py", "--model", "tiny", "--port", port, *SOURCES, "house " * 100]
+    process = subprocess.run(command, cwd=SERVING, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines()[:-1] == TARGETS
+    assert "client.py: text 4 is too long for the model and was cut" in process.stderr
+
+
+def test_names_are_taken_from_the_path_as_they_are(server):
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
+    connection.request("GET", "/v1/models/..%2f..%2fetc")
+    assert connection.getresponse().status == 404
+    connection.close()

@@ -1,0 +1,169 @@
+"""Long texts: where sentences end, that nothing between them is lost, and that translations take their places."""
+
+import re
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tf_transformer.errors import UserError
+from tf_transformer.paragraphs import join, split, translate_paragraphs
+from tf_transformer.translation import Translation
+
+# By hand: a bar stands where a sentence ends.
+MARKED = [
+    ("en", "Dr. Smith met Mr. Jones at 3.5 p.m. in the U.S.| He left."),
+    ("en", "It weighs 3.5 kg.| That is a lot."),
+    ("en", "She lives in the U.S. Army base near Washington D.C. with J. R. Smith."),
+    ("en", '"Stop!" he said.| "Why?" she asked.'),
+    ("en", 'He said: "I am here. You are not."| Then he left.'),
+    ("en", "See https://example.com/a.b?c=d.| It is good!"),
+    ("en", "Well ... I do not know...| Maybe.| Yes…"),
+    ("en", "Use e.g. a hammer, i.e. a tool, etc. and go on.| Fig. 3 shows it (cf. No. 5).| Done?!| Yes."),
+    ("en", "A man rides a bike.| a dog runs.| the end"),
+    ("en", "Version 2.0.1 is out.| It runs."),
+    ("en", "Mrs. Brown (b. 1950) died on Jan. 5 at St. Mary's.| She was 70."),
+    ("de", "Dr. Müller kommt am 3. Mai, z. B. um 10 Uhr.| Er bringt 3,5 kg Obst mit."),
+    ("de", "Das gilt u. a. für Prof. Dr. Meier, d. h. für alle.| Vgl. Nr. 5 bzw. Abs. 2."),
+    ("de", "Am 24. Dezember ist der 1. Feiertag nicht.| Die 2. Auflage kommt."),
+    ("de", "„Komm her!“, rief sie.| „Warum?“"),
+    ("de", "Er lebte im 19. Jahrhundert.| Ludwig XIV. war König.| Das war's."),
+    ("de", "Das kostet ca. 5 Mio. Euro usw. und mehr.| Gut?"),
+    ("es", "¿Cómo estás?| ¡Muy bien!| El Sr. López llegó."),
+    ("zh", "今天天气很好。|我们去公园吧！|你来吗？"),
+    ("ja", "今日は天気がいい。|行こう！|本当？"),
+    ("ar", "هل أنت بخير؟| نعم.| شكرا!"),
+    ("hi", "यह एक वाक्य है।| यह दूसरा है।"),
+]
+
+LINE_BREAKS = ["\n", "\r\n", "\r", "\n\n\n", "\v", "\f", "\x85", "\u2028", "\u2029"]
+BLANKS = [" ", "   ", "\t", "\u00a0", "\u202f", "\u3000", "\u200b", "\u2060", "\ufeff", " \u200b\u00a0"]
+
+# What splitters stumble over, and any character at all, halves of surrogate pairs included.
+TEXTS = st.lists(
+    st.sampled_from([*LINE_BREAKS, *BLANKS, *" ab.!?1\"'„“”«»()[]-*•…。！？「」؟۔।", "Dr.", "z.", "\ud800", "é", "😀"])
+    | st.characters(),
+    max_size=40,
+).map("".join)
+LANGUAGES = st.sampled_from([None, "", "en", "de", "de-AT", "fr", "ru", "zh", "ja", "ar", "hi", "xx"])
+
+
+def sentences(text, language="en"):
+    return split(text, language)[1::2]
+
+
+@pytest.mark.parametrize(("language", "marked"), MARKED)
+def test_where_sentences_end(language, marked):
+    expected = [sentence.strip() for sentence in marked.split("|")]
+    assert sentences(marked.replace("|", ""), language) == expected
+
+
+@pytest.mark.parametrize("language", ["de", "DE", "de-AT", "de_CH"])
+def test_a_region_or_capitals_do_not_change_the_language(language):
+    assert sentences("Er kommt z. B. am 3. Mai. Gut.", language) == ["Er kommt z. B. am 3. Mai.", "Gut."]
+
+
+def test_a_language_that_is_not_known_is_split_as_english():
+    text = "Mrs. Li came. She left."
+    assert sentences(text, None) == sentences(text, "xx") == ["Mrs. Li came.", "She left."]
+
+
+@pytest.mark.parametrize("line_break", LINE_BREAKS)
+def test_a_line_break_ends_a_sentence_and_stays(line_break):
+    assert split(f"A man and{line_break}a dog") == ["", "A man and", line_break, "a dog", ""]
+
+
+@pytest.mark.parametrize("blank", BLANKS)
+def test_blanks_stay_outside_of_sentences(blank):
+    text = f"{blank}A man. {blank}A dog.{blank}"
+    assert split(text) == [blank, "A man.", f" {blank}", "A dog.", blank]
+
+
+def test_blanks_within_a_sentence_stay_in_it():
+    text = "Dr.\u00a0Li weighs 80\u202fkg.\tShe has 1\u200b000 books."
+    assert sentences(text) == ["Dr.\u00a0Li weighs 80\u202fkg.", "She has 1\u200b000 books."]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "-----", "***\r\n", "…", "😀 👍🏽"])
+def test_what_has_no_letter_and_no_digit_is_no_sentence(text):
+    assert split(text) == [text]
+
+
+def test_such_pieces_stand_between_sentences():
+    assert split("Title\n=====\n\nA man.") == ["", "Title", "\n=====\n\n", "A man.", ""]
+
+
+@given(TEXTS, LANGUAGES)
+@example("S\xa0.", "en")  # sentencex 1.0.32 fails on it
+@example("D\u2028.", "en")
+@example("1. 2. 3.", "de")
+def test_pieces_are_the_text(text, language):
+    pieces = split(text, language)
+    assert len(pieces) % 2 == 1
+    assert "".join(pieces) == text
+    assert join(pieces, pieces[1::2]) == text
+    for sentence in pieces[1::2]:
+        assert sentence == sentence.strip() and len(sentence.splitlines()) == 1 and re.search(r"\w", sentence)
+
+
+@given(TEXTS)
+def test_what_stands_between_is_kept_whatever_the_translations_are(text):
+    pieces = split(text)
+    # A private character at each side; a full stop, after which Chinese needs no space.
+    joined = join(pieces, [f"\uf8fe{number}\uf8ff。" for number in range(len(pieces) // 2)])
+    assert re.split("\uf8fe\\d+\uf8ff。", joined) == pieces[::2]
+
+
+def test_a_line_of_many_sentences():
+    expected = [f"Dr. Smith has {number} dogs and Mrs. Li has none." for number in range(2_000)]
+    assert split("  ".join(expected))[1::2] == expected
+
+
+@pytest.mark.parametrize("end", ["", ". Then he left."])
+def test_a_sentence_is_not_cut_however_long_it_is(end):
+    long = "He saw " + ", ".join(f"a house of {number} rooms" for number in range(1_000))
+    assert sentences(f"A man came. {long}{end}")[:2] == ["A man came.", long + end[:1]]
+
+
+def test_a_hostile_text_takes_seconds_at_most():
+    """Unclosed quotes, for which the library's time grows with the square of their number."""
+    began = time.perf_counter()
+    text = "„" * 300_000 + "a"
+    assert "".join(split(text, "de")) == text
+    assert time.perf_counter() - began < 20  # the library alone: more than 40
+
+
+def test_joining():
+    pieces = [" ", "A man.", "\r\n\t", "A dog.", "\u00a0", "A cat.", "\n"]
+    assert join(pieces, ["Ein Mann.", "", "Eine\nKatze."]) == " Ein Mann.\r\n\t\u00a0Eine Katze.\n"
+    for wrong in (["Ein Mann."], ["a", "b", "c", "d"]):
+        with pytest.raises(ValueError):
+            join(pieces, wrong)
+
+
+def test_a_space_comes_between_sentences_of_a_script_without_spaces():
+    pieces = split("他来了。再见！\n谢谢。", "zh")
+    assert join(pieces, ["He came.", "Goodbye!", "Thanks."]) == "He came. Goodbye!\nThanks."
+    assert join(pieces, ["来た。", "さようなら！", "ありがとう。"]) == "来た。さようなら！\nありがとう。"
+
+
+def test_all_sentences_are_translated_together():
+    asked = []
+
+    def translate(given_sentences):
+        asked.append(given_sentences)
+        return (Translation(s.upper(), -1.0, s == "Three.") for s in given_sentences)
+
+    texts = ["One.\tTwo.", "", "\n", "Three.\nfour", "five "]
+    paragraphs = list(translate_paragraphs(translate, texts, "en"))
+    assert asked == [["One.", "Two.", "Three.", "four", "five"]]
+    assert [p.text for p in paragraphs] == [text.upper() for text in texts]
+    assert [p.truncated for p in paragraphs] == [False, False, False, True, False]
+    assert [p.sources for p in paragraphs] == [["One.", "Two."], [], [], ["Three.", "four"], ["five"]]
+    assert [s.text for s in paragraphs[0].sentences] == ["ONE.", "TWO."]
+
+
+def test_one_string_for_a_list_is_refused():
+    with pytest.raises(UserError, match="texts is one string"):
+        list(translate_paragraphs(lambda sentences: [], "One. Two."))

@@ -1,0 +1,79 @@
+"""The command `serve`: answer requests over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tf_transformer.commands.app import app
+from tf_transformer.errors import UserError
+from tf_transformer.terminal import cores, keep_what_xla_compiles, quiet_tensorflow
+
+
+@app.command()
+def serve(
+    models: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="MODEL...",
+            help="Folder of a SavedModel's versions (savedmodels/demo, whose highest version is served as demo), of "
+            "one version, or of a CTranslate2 model.",
+            show_default=False,
+        ),
+    ],
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every address of this machine.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8501,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            help="Key that requests must bring. The environment variable is safer: other users can see arguments.",
+            envvar="TF_TRANSFORMER_API_KEY",
+            show_default=False,
+        ),
+    ] = None,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Log texts and translations.")] = False,
+    deadline: Annotated[float, typer.Option(min=0.1, help="Seconds within which a request must be answered.")] = 30.0,
+    queue: Annotated[
+        int, typer.Option(min=1, help="Most sentences of a model that wait; more are refused with status 429.")
+    ] = 1024,
+    batch_tokens: Annotated[
+        int, typer.Option(min=1, help="Most source tokens of a batch, its padding counted; about 4 bytes are a token.")
+    ] = 2048,
+    max_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request's body.")] = 2**21,
+    max_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = 256,
+    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a text.")] = 20_000,
+) -> None:
+    """Serves models over HTTP, in LibreTranslate's and TensorFlow Serving's interfaces."""
+    try:
+        import babel  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"the server can't be imported ({error}); pip install 'tf_transformer[serve]'") from None
+    from tf_transformer.server.batching import BatchLimits
+    from tf_transformer.server.models import Models, find_sources
+    from tf_transformer.server.running import listen, run
+    from tf_transformer.server.settings import Settings
+
+    sources = find_sources(models)
+    bound = listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{bound.getsockname()[1]}"
+    keep_what_xla_compiles()
+    with quiet_tensorflow(streams=True):
+        pass
+    served = Models(sources, BatchLimits(tokens=batch_tokens, queue=queue, threads=cores()), deadline)
+    settings = Settings(
+        max_body=max_body,
+        max_texts=max_texts,
+        max_characters=max_characters,
+        drain_seconds=deadline,
+        api_key=api_key or None,
+        log_texts=log_texts,
+    )
+    run(served, settings, bound, lambda: print(f"serving {', '.join(served)} at {address}", flush=True))

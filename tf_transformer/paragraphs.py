@@ -1,0 +1,167 @@
+"""Long texts: split into sentences, translated, and joined again with their blanks and line breaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from tf_transformer.errors import check_is_list
+
+if TYPE_CHECKING:
+    from tf_transformer.translation import Translation
+
+# What stands between two sentences: blanks, line breaks, characters of no width.
+_BLANK = r"[\s\u200b\u2060\ufeff]"
+_PADDED = re.compile(rf"({_BLANK}*)(.*?)({_BLANK}*)\Z", re.S)
+
+# sentencex 1.0.32 fails on a no-break space after a single letter, and on half of a surrogate pair (JSON can hold it).
+_BLANKS_BUT_SPACE = re.compile(r"[^\S ]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# sentencex takes time that grows with the square of the number of unclosed quotes.
+_WINDOW = 5_000
+
+# These write ordinals with a full stop, after which sentencex splits: "am 3. Mai".
+_WITH_ORDINALS = re.compile("bs|cs|da|de|et|eu|fi|fo|hr|hu|is|lb|lv|nb|nn|no|pl|sk|sl|sr|tr")
+_ORDINAL = re.compile(r"\b\d{1,2}\.\s*\Z")
+
+# After these a script that writes no blanks begins the next sentence at once.
+_FULL_WIDTH_ENDS = tuple("。！？．｡")
+
+
+class Paragraph(NamedTuple):
+    """A text that was translated sentence by sentence.
+
+    Attributes:
+        text: the translation, with the blanks and line breaks of the source.
+        sources: the sentences.
+        sentences: their translations.
+    """
+
+    text: str
+    sources: list[str]
+    sentences: list[Translation]
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a sentence was cut to the model's positions."""
+        return any(sentence.truncated for sentence in self.sentences)
+
+
+def split(text: str, language: str | None = None) -> list[str]:
+    r"""Splits a text into its sentences and what stands between them.
+
+    A line break ends a sentence, whatever comes before it. Within a line the library sentencex finds the ends of
+    sentences. A piece without a letter or a digit, such as a row of dashes, is no sentence.
+
+    Args:
+        text: any text, of one line or many.
+        language: the code of its language: "de", "de-AT". English rules hold for one that sentencex does not know.
+
+    Returns:
+        An odd number of pieces, which together are the text. Every second is a sentence, without blanks around it; the
+        others, which may be empty, are what stands before the first, between two, and after the last.
+
+    Example:
+        >>> split("Dr. Li came.  She left.\r\n")
+        ['', 'Dr. Li came.', '  ', 'She left.', '\r\n']
+        >>> split("Er kam am 3. Mai. Sie auch.", "de")[1::2]
+        ['Er kam am 3. Mai.', 'Sie auch.']
+        >>> split("--- ")
+        ['--- ']
+    """
+    code = re.split("[-_]", language or "")[0].lower()
+    pieces = [""]
+    for line in text.splitlines(keepends=True):
+        ends = _ends(line, code)
+        for start, end in zip([0, *ends], ends, strict=False):
+            before, sentence, after = _PADDED.match(line[start:end]).groups()
+            if re.search(r"\w", sentence):
+                pieces[-1] += before
+                pieces += [sentence, after]
+            else:
+                pieces[-1] += line[start:end]
+    return pieces
+
+
+def join(pieces: Sequence[str], translations: Iterable[str]) -> str:
+    r"""Puts translations in the places of the sentences.
+
+    A line break inside a translation becomes a space, so that the text has as many lines as before. Where sentences
+    follow each other without a blank, as in Chinese, a space comes between translations that end in another script.
+
+    Args:
+        pieces: as `split` gives them.
+        translations: one for each sentence, in order.
+
+    Example:
+        >>> join(["\t", "A man.", "\n\n", "A dog.", ""], ["Ein Mann.", "Ein Hund."])
+        '\tEin Mann.\n\nEin Hund.'
+        >>> join(["", "你好。", "", "再见。", ""], ["Hello.", "Goodbye."])
+        'Hello. Goodbye.'
+    """
+    joined = [pieces[0]]
+    last = len(pieces) // 2 - 1
+    for i, (sentence, after, translation) in enumerate(zip(pieces[1::2], pieces[2::2], translations, strict=True)):
+        translation = " ".join(translation.splitlines())
+        without_blank = i < last and not after and sentence.endswith(_FULL_WIDTH_ENDS)
+        joined += [translation, " " if without_blank and not translation.endswith(_FULL_WIDTH_ENDS) else after]
+    return "".join(joined)
+
+
+def translate_paragraphs(
+    translate: Callable[[list[str]], Iterable[Translation]], texts: Sequence[str], language: str | None = None
+) -> Iterator[Paragraph]:
+    """Translates texts of any number of sentences; the sentences of all of them are translated together.
+
+    Args:
+        translate: gives the translations of a list of sentences, in order, as `translate_texts` does.
+        texts: any number of texts.
+        language: the code of their language; see `split`.
+
+    Returns:
+        The translated texts, in order.
+
+    Raises:
+        UserError: `texts` is one string.
+
+    Example:
+        >>> from tf_transformer.translation import Translation
+        >>> def shout(sentences):
+        ...     return [Translation(sentence.upper(), 0.0, False) for sentence in sentences]
+        >>> [paragraph.text for paragraph in translate_paragraphs(shout, ["One.  Two.", ""])]
+        ['ONE.  TWO.', '']
+    """
+    check_is_list(texts, "texts")
+    split_texts = [split(text, language) for text in texts]
+    translations = iter(translate([sentence for pieces in split_texts for sentence in pieces[1::2]]))
+    for pieces in split_texts:
+        own = list(islice(translations, len(pieces) // 2))
+        yield Paragraph(join(pieces, (translation.text for translation in own)), list(pieces[1::2]), own)
+
+
+def _ends(line: str, language: str) -> list[int]:
+    """Where the sentences of a line end."""
+    from sentencex import segment
+
+    # Character for character, so that the lengths of the pieces hold for the line itself.
+    plain = _LONE_SURROGATE.sub("x", _BLANKS_BUT_SPACE.sub(" ", line))
+    ends: list[int] = []
+    start = 0
+    while start < len(plain):
+        at_end = start + _WINDOW >= len(plain)
+        lengths = map(len, segment(language, plain[start : start + _WINDOW]))
+        *inner, last = list(accumulate(lengths, initial=start))[1:]
+        ends += [*inner, last] if at_end else inner
+        # The last sentence of a window may go on beyond it.
+        start = inner[-1] if inner and not at_end else last
+    if _WITH_ORDINALS.fullmatch(language):
+        starts = [0, *ends]
+        ends = [
+            end
+            for start, end in zip(starts, ends, strict=False)
+            if end == len(plain) or not _ORDINAL.search(plain, start, end)
+        ]
+    return ends

@@ -1,0 +1,174 @@
+"""LibreTranslate's interface: /translate, /languages, /detect, /frontend/settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from tf_transformer.server.models import Models, ServedModel
+from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
+from tf_transformer.server.texts import translate_texts
+
+FORMATS = ("text", "html")
+# Nothing is detected: where only one language can be meant, it is taken, and this says so.
+NOT_DETECTED = 0.0
+
+
+def routes() -> list[Route]:
+    """The interface's routes."""
+    return [
+        Route("/translate", translate, methods=["POST"]),
+        Route("/languages", languages, methods=["GET"]),
+        Route("/detect", detect, methods=["POST"]),
+        Route("/frontend/settings", frontend_settings, methods=["GET"]),
+    ]
+
+
+async def translate(request: Request) -> JSONResponse:
+    """Translates `q`, a text or a list of texts."""
+    asked = await _parameters(request)
+    check_key(request, asked.get("api_key"))
+    request.app.state.lifecycle.check_ready()
+    settings = request.app.state.settings
+    texts, many = _texts(asked, settings)
+    source, target = (_required(asked, name) for name in ("source", "target"))
+    text_format = asked.get("format") or "text"
+    if text_format not in FORMATS:
+        raise Refusal(400, f"format is {text_format!r}; choose text or html")
+    alternatives = _alternatives(asked.get("alternatives"), settings.max_alternatives)
+    model = _model_for(request.app.state.models, source, target)
+
+    results = await unless_gone(request, translate_texts(model, texts, text_format == "html", alternatives))
+    note(request, model.name, texts, [result.text for result in results])
+    answer: dict[str, Any] = {"translatedText": [result.text for result in results]}
+    if source == "auto":
+        found = {"confidence": NOT_DETECTED, "language": model.version.languages[0]}
+        answer["detectedLanguage"] = [found] * len(texts)
+    if alternatives:
+        answer["alternatives"] = [result.others for result in results]
+    return JSONResponse(answer if many else {key: value[0] for key, value in answer.items()})
+
+
+async def languages(request: Request) -> JSONResponse:
+    """Every source language, with what it can be translated to."""
+    pairs = request.app.state.models.pairs()
+    targets: dict[str, list[str]] = {}
+    for source, target in pairs:
+        targets.setdefault(source, []).append(target)
+    # Clients look a target's name up among the languages.
+    for target in sorted({target for _, target in pairs} - set(targets)):
+        targets[target] = []
+    return JSONResponse(
+        [{"code": code, "name": language_name(code), "targets": names} for code, names in targets.items()]
+    )
+
+
+async def detect(request: Request) -> JSONResponse:
+    """The one source language of the models, with confidence 0, since nothing is detected; an error with several."""
+    asked = await _parameters(request)
+    check_key(request, asked.get("api_key"))
+    request.app.state.lifecycle.check_ready()
+    _texts(asked, request.app.state.settings)
+    sources = sorted({source for source, _ in request.app.state.models.pairs()})
+    if len(sources) != 1 or sources == ["und"]:
+        raise Refusal(501, f"this server does not detect languages; it translates from {', '.join(sources) or 'none'}")
+    return JSONResponse([{"confidence": NOT_DETECTED, "language": sources[0]}])
+
+
+async def frontend_settings(request: Request) -> JSONResponse:
+    """The limits, as clients of LibreTranslate read them."""
+    settings = request.app.state.settings
+    pairs = list(request.app.state.models.pairs()) or [("und", "und")]
+    source, target = ({"code": code, "name": language_name(code)} for code in pairs[0])
+    return JSONResponse(
+        {
+            "apiKeys": settings.api_key is not None,
+            "charLimit": settings.max_characters,
+            "filesTranslation": False,
+            "frontendTimeout": 500,
+            "keyRequired": settings.api_key is not None,
+            "language": {"source": source, "target": target},
+            "suggestions": False,
+            "supportedFilesFormat": [],
+        }
+    )
+
+
+def language_name(code: str) -> str:
+    """A language's name in English; the code itself where it is unknown."""
+    from babel import Locale, UnknownLocaleError
+
+    if code == "und":
+        return "undetermined"
+    try:
+        return Locale.parse(code, sep="_" if "_" in code else "-").get_display_name("en") or code
+    except (ValueError, UnknownLocaleError):
+        return code
+
+
+async def _parameters(request: Request) -> dict[str, Any]:
+    """Those of a JSON body, or of a form and the address."""
+    body = await read_body(request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return parse_json(body)
+    asked: dict[str, Any] = dict(request.query_params)
+    if kind == "multipart/form-data":
+        raise Refusal(415, "multipart forms are not read; send JSON, or a form as application/x-www-form-urlencoded")
+    from urllib.parse import parse_qsl
+
+    try:
+        form = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
+    except ValueError as error:
+        raise Refusal(400, f"the form can't be read: {error}") from None
+    return asked | dict(form)
+
+
+def _required(asked: dict[str, Any], name: str) -> Any:
+    if not asked.get(name):
+        raise Refusal(400, f"Invalid request: missing {name} parameter")
+    if not isinstance(asked[name], str):
+        raise Refusal(400, f"{name} must be a string")
+    return asked[name]
+
+
+def _texts(asked: dict[str, Any], settings: Any) -> tuple[list[str], bool]:
+    """The texts of `q`, and whether it is a list."""
+    q = asked.get("q")
+    if q is None:
+        raise Refusal(400, "Invalid request: missing q parameter")
+    if not isinstance(q, list):
+        return [check_text(q, "q", settings)], False
+    if len(q) > settings.max_texts:
+        raise Refusal(400, f"q has {len(q):,} texts; at most {settings.max_texts:,} are allowed")
+    return [check_text(text, f"q[{i}]", settings) for i, text in enumerate(q)], True
+
+
+def _alternatives(given: Any, most: int) -> int:
+    try:
+        number = int(given or 0)
+    except (TypeError, ValueError):
+        raise Refusal(400, "alternatives must be a whole number") from None
+    if not 0 <= number <= most:
+        raise Refusal(400, f"alternatives is {number}; it must be from 0 to {most}")
+    return number
+
+
+def _model_for(models: Models, source: str, target: str) -> ServedModel:
+    """The model for a pair of languages; of one for `de` also for `de-AT`."""
+    pairs = models.pairs()
+    fitting = [pair for pair in pairs if _fits(pair[1], target) and (source == "auto" or _fits(pair[0], source))]
+    if len(fitting) == 1:
+        return pairs[fitting[0]]
+    told = ", ".join(f"{a} to {b}" for a, b in pairs) or "nothing"
+    if fitting:
+        raise Refusal(400, f"source is auto, but this server does not detect languages; it translates {told}")
+    raise Refusal(400, f"{source} to {target} is not supported; this server translates {told}")
+
+
+def _fits(own: str, asked: str) -> bool:
+    own, asked = (code.lower().replace("_", "-") for code in (own, asked))
+    return own == asked or own == asked.partition("-")[0]

@@ -1,0 +1,91 @@
+"""Starting, ready, draining: what the server is at, and the loading of its models."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tf_transformer.errors import UserError
+from tf_transformer.server.models import Models, ServedModel
+from tf_transformer.server.requests import Refusal
+
+log = logging.getLogger("tf_transformer.server")
+
+# Folders of versions are looked at so often.
+WATCH_SECONDS = 1.0
+# A version that can't be loaded, which may still be being copied, is tried again after so many.
+RETRY_SECONDS = 10.0
+
+
+class Phase(enum.Enum):
+    """What the server is at."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+
+
+class Lifecycle:
+    """Loads the models, watches for new versions, counts what is under way.
+
+    Attributes:
+        phase: see `Phase`.
+        under_way: requests that are being answered.
+        failure: why the models could not be loaded.
+    """
+
+    def __init__(self, models: Models) -> None:
+        self.models = models
+        self.phase = Phase.STARTING
+        self.under_way = 0
+        self.failure: UserError | None = None
+        self._task: asyncio.Task | None = None
+        self._refused: dict[tuple[str, int], float] = {}  # versions that can't be loaded, and when to try again
+
+    def check_ready(self) -> None:
+        """Raises a Refusal with status 503 unless requests can be answered."""
+        if self.phase is not Phase.READY:
+            raise Refusal(503, f"the server is {self.phase.value}", {"Retry-After": "5"})
+
+    def start(self, ready: Callable[[], Any], failed: Callable[[], Any]) -> None:
+        """Begins to load the models; then calls one of both."""
+        self._task = asyncio.create_task(self._run(ready, failed))
+
+    async def _run(self, ready: Callable[[], Any], failed: Callable[[], Any]) -> None:
+        try:
+            for model in self.models.values():
+                await asyncio.to_thread(model.load_newest)
+        except UserError as error:
+            self.failure = error
+            failed()
+            return
+        if self.phase is Phase.STARTING:
+            self.phase = Phase.READY
+            ready()
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            for model in self.models.values():
+                await self._watch(model)
+
+    async def _watch(self, model: ServedModel) -> None:
+        newest = model.name, max(model.source.versions(), default=0)
+        if time.monotonic() < self._refused.get(newest, 0.0):
+            return
+        try:
+            await asyncio.to_thread(model.load_newest)
+        except UserError as error:
+            self._refused[newest] = time.monotonic() + RETRY_SECONDS
+            log.warning("model %s version %d: %s; version %s stays", *newest, error, model.number)
+
+    async def drain(self, seconds: float) -> None:
+        """Takes no new work, and waits for what is under way, at most so many seconds."""
+        self.phase = Phase.DRAINING
+        until = time.monotonic() + seconds
+        while self.under_way and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+        if self._task:
+            self._task.cancel()

@@ -1,0 +1,264 @@
+"""The models that are served: each by its name, its highest version loaded, a newer one taken up while it works."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tf_transformer.errors import UserError
+from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceeded
+from tf_transformer.server.metrics import Metrics
+from tf_transformer.server.versions import Version, kind_of, load_version
+from tf_transformer.translation import Translation
+
+log = logging.getLogger("tf_transformer.server")
+
+# Text of most languages has about four bytes a token, whatever the script. The tokenizer itself is in the model.
+BYTES_PER_TOKEN = 4
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model's versions come from.
+
+    Attributes:
+        name: what it is served as.
+        folder: of one version, or of versions that have their number as name.
+        number: of the one version; None for a folder of versions.
+    """
+
+    name: str
+    folder: Path
+    number: int | None = None
+
+    def versions(self) -> dict[int, Path]:
+        """The folders of the versions that are there now, by number."""
+        if self.number is not None:
+            return {self.number: self.folder}
+        folders = [path for path in self.folder.glob("*") if path.name.isdecimal() and kind_of(path)]
+        return {int(path.name): path for path in folders}
+
+
+def find_source(path: Path) -> Source:
+    """What a path on the command line names.
+
+    Args:
+        path: `savedmodels/demo`, with its highest version, one version `savedmodels/demo/1`, or a CTranslate2 folder.
+
+    Raises:
+        UserError: nothing of the kind is there.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     version = Path(folder, "demo", "3")
+        ...     version.mkdir(parents=True)
+        ...     _ = (version / "saved_model.pb").write_bytes(b"")
+        ...     source = find_source(Path(folder, "demo"))
+        ...     source.name, list(source.versions())
+        ('demo', [3])
+    """
+    folder = path.absolute()
+    if kind_of(folder):
+        if folder.name.isdecimal():
+            return Source(folder.parent.name, folder, int(folder.name))
+        return Source(folder.name, folder, 1)
+    source = Source(folder.name, folder)
+    if source.versions():
+        return source
+    if not path.exists():
+        raise UserError(f"{path}: no such folder; give the folder of a SavedModel or of a CTranslate2 model")
+    from tf_transformer.runs.directory import is_run
+
+    if is_run(path):
+        raise UserError(f"{path}: a run, not an export; run `tf-transformer export` on it and serve what that writes")
+    raise UserError(f"{path}: neither a SavedModel, nor a folder of its versions, nor a CTranslate2 model")
+
+
+def find_sources(paths: Iterable[Path]) -> list[Source]:
+    """The sources of several paths.
+
+    Raises:
+        UserError: see `find_source`; or two have one name.
+    """
+    sources: dict[str, Source] = {}
+    for path in paths:
+        source = find_source(path)
+        if other := sources.get(source.name):
+            raise UserError(
+                f"two models are named {source.name}: {other.folder} and {source.folder}; give one of the folders "
+                "another name, or a symbolic link with another name"
+            )
+        sources[source.name] = source
+    return list(sources.values())
+
+
+@dataclass(eq=False, frozen=True)
+class _Call:
+    """The key of a signature's call, which shares a batch with no other."""
+
+    signature: str
+
+
+class ServedModel:
+    """A model by its name. Its work is done in the threads of its batcher, with the version that is loaded then.
+
+    Args:
+        source: where its versions come from.
+        limits: how batches are put together.
+        seconds: a request's deadline.
+        metrics: where its work is counted.
+
+    Attributes:
+        version: what is loaded; None before it is.
+        number: its number.
+        loading: the number of the version that is being loaded; None for none.
+    """
+
+    def __init__(self, source: Source, limits: BatchLimits, seconds: float, metrics: Metrics) -> None:
+        self.source, self.seconds, self.metrics = source, seconds, metrics
+        self.version: Version | None = None
+        self.number: int | None = None
+        self.loading: int | None = None
+        self.batcher = Batcher(self._work, limits, lambda items: metrics.batch_began(self.name, items))
+        metrics.watch_queue(self.name, self.batcher.__len__)
+
+    @property
+    def name(self) -> str:
+        """What it is served as."""
+        return self.source.name
+
+    async def translate(self, texts: Sequence[str | bytes], **options: Any) -> list[Translation]:
+        """Translates sentences, each an item of its own for the batcher.
+
+        Args:
+            texts: sentences.
+            **options: those that differ from the export's own; see `DecodingOptions`.
+
+        Raises:
+            TooMany, QueueFull: they are more than may wait; or than may wait now.
+            DeadlineExceeded: it took too long.
+            UserError: an option that can't be.
+        """
+        encoded = [text.encode() if isinstance(text, str) else text for text in texts]
+        payloads = [(text, tokens_of(text)) for text in encoded]
+        translations = await self._results(payloads, frozenset(options.items()))
+        self.metrics.translated(self.name, sum(map(len, texts)), sum(len(t.text) for t in translations))
+        return translations
+
+    async def call(self, signature: str, **inputs: Any) -> dict[str, Any]:
+        """Calls one of the version's signatures.
+
+        Args:
+            signature: its name.
+            **inputs: lists, arrays or tensors by name.
+
+        Returns:
+            NumPy arrays by name.
+
+        Raises:
+            QueueFull, DeadlineExceeded: as `translate`.
+            UserError: no such signature, or inputs that it refuses.
+        """
+        (result,) = await self._results([(inputs, 1)], _Call(signature))
+        return result
+
+    async def _results(self, payloads: Sequence[tuple[Any, int]], key: Any) -> list[Any]:
+        futures = [asyncio.wrap_future(f) for f in self.batcher.submit(payloads, key, self.seconds)]
+        try:
+            async with asyncio.timeout(self.seconds):
+                return await asyncio.gather(*futures)
+        except TimeoutError:
+            raise DeadlineExceeded from None
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _work(self, key: Any, payloads: list[Any]) -> list[Any]:
+        version, began, failed = self.version, time.perf_counter(), True
+        try:
+            if isinstance(key, _Call):
+                results = [version.call(key.signature, inputs) for inputs in payloads]
+            else:
+                results = version.translate(payloads, dict(key))
+            failed = False
+        except UserError:
+            failed = False
+            raise
+        finally:
+            self.metrics.batch_ended(self.name, time.perf_counter() - began, failed)
+        return results
+
+    def load_newest(self) -> None:
+        """Loads the highest version unless it is loaded, and switches to it; what is under way ends with the old one.
+
+        Raises:
+            UserError: it can't be loaded; the old one stays.
+        """
+        versions = self.source.versions()
+        number = max(versions, default=self.number)
+        if number == self.number:
+            return
+        self.loading = number
+        try:
+            began = time.perf_counter()
+            version = load_version(versions[number])
+            seconds = time.perf_counter() - began
+            warm = version.warm_up()
+        except UserError:
+            self.metrics.loaded(self.name, None)
+            raise
+        finally:
+            self.loading = None
+        self.version, self.number = version, number
+        self.metrics.loaded(self.name, number)
+        log.info("model %s version %d: loaded in %.1f s, warmed up in %.1f s", self.name, number, seconds, warm)
+        gc.collect()  # what is left of the old one is a ring of objects
+
+
+class Models(Mapping[str, ServedModel]):
+    """The served models by name, in the order of the command line.
+
+    Args:
+        sources: where they come from.
+        limits: how each model's batches are put together.
+        seconds: a request's deadline.
+    """
+
+    def __init__(self, sources: Iterable[Source], limits: BatchLimits | None = None, seconds: float = 30.0) -> None:
+        self.metrics = Metrics()
+        limits = limits or BatchLimits()
+        self._models = {source.name: ServedModel(source, limits, seconds, self.metrics) for source in sources}
+
+    def __getitem__(self, name: str) -> ServedModel:
+        return self._models[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def pairs(self) -> dict[tuple[str, str], ServedModel]:
+        """The models that translate, by source and target language; of two for one pair the first."""
+        pairs: dict[tuple[str, str], ServedModel] = {}
+        for model in self.values():
+            if model.version is not None and model.version.translates:
+                pairs.setdefault(model.version.languages, model)
+        return pairs
+
+
+def tokens_of(text: bytes) -> int:
+    """About how many tokens a text has.
+
+    Example:
+        >>> tokens_of(b"The dog sleeps.")
+        4
+    """
+    return len(text) // BYTES_PER_TOKEN + 1

@@ -1,0 +1,231 @@
+"""The page at `/`, and what it asks of the models: JSON below `/page/`, each request with its text in the body."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from tf_transformer.paragraphs import split
+from tf_transformer.server.exploring import as_steps, as_words, prefixes_of
+from tf_transformer.server.libretranslate import language_name
+from tf_transformer.server.models import ServedModel
+from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
+from tf_transformer.server.spans import token_spans
+from tf_transformer.translation import Translation, as_translation, own_options
+
+PAGE = Path(__file__).parent / "static" / "page.html"
+# The drawings of attention are those of TensorBoard's tab.
+DRAWINGS = Path(__file__).parents[1] / "tensorboard" / "static"
+
+# Scripts, styles and answers come from this server alone; drawings of weights are images made in the page.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+# Likely words that are offered in the place of one.
+WORDS = 8
+# Alternatives of a model that searches greedily.
+ALTERNATIVES = 4
+
+
+def routes() -> list[BaseRoute]:
+    """The page's routes."""
+    return [
+        Route("/", page, methods=["GET"]),
+        Mount("/static/attention", StaticFiles(directory=DRAWINGS)),
+        Route("/page/models", list_models, methods=["GET"]),
+        Route("/page/translate", translate, methods=["POST"]),
+        Route("/page/sentence", sentence, methods=["POST"]),
+        Route("/page/words", words, methods=["POST"]),
+        Route("/page/attention", attention, methods=["POST"]),
+        Route("/page/search", search, methods=["POST"]),
+    ]
+
+
+async def page(request: Request) -> Response:
+    """The page itself."""
+    return FileResponse(PAGE, headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"})
+
+
+async def list_models(request: Request) -> JSONResponse:
+    """The models that translate: their languages, and what the page can show of them."""
+    request.app.state.lifecycle.check_ready()
+    settings = request.app.state.settings
+    told = []
+    for model in request.app.state.models.values():
+        if model.version is not None and model.version.translates:
+            source, target = ({"code": code, "name": language_name(code)} for code in model.version.languages)
+            shows = {name: signature in model.version.signatures for name, signature in SHOWN_BY.items()}
+            told.append({"name": model.name, "version": model.number, "source": source, "target": target, **shows})
+    return JSONResponse(
+        {"models": told, "maxCharacters": settings.max_characters, "keyRequired": settings.api_key is not None}
+    )
+
+
+# What the page shows, and the signature that a model needs for it.
+SHOWN_BY = {
+    "prefix": "translate_with_options",
+    "attention": "attention",
+    "words": "next_tokens",
+    "search": "translate_with_search",
+}
+
+
+async def translate(request: Request) -> JSONResponse:
+    """Translates a text of any length, sentence by sentence; some may have to begin with a prefix.
+
+    The answer's `parts` are in turn what stands between two sentences, a string, and a sentence.
+    """
+    asked, model = await _asked(request)
+    text = check_text(asked.get("text"), "text", request.app.state.settings)
+    pieces = split(text, model.version.languages[0])
+    given = asked.get("prefixes") or {}
+    if not isinstance(given, dict):
+        raise Refusal(400, "prefixes must be an object of strings by the number of their sentence")
+    sentences = pieces[1::2]
+    prefixes = {
+        number: check_text(given[str(number)], "prefixes", request.app.state.settings)
+        for number in range(len(sentences))
+        if given.get(str(number))
+    }
+    found = await unless_gone(request, _translate(model, sentences, prefixes))
+    note(request, model.name, [text], [each.text for each in found])
+    parts: list[Any] = [pieces[0]]
+    for source, after, each in zip(sentences, pieces[2::2], found, strict=True):
+        truncated = bool(each.truncated)
+        parts += [{"source": source, "text": each.text, "score": each.score, "truncated": truncated}, after]
+    return JSONResponse({"parts": parts})
+
+
+async def sentence(request: Request) -> JSONResponse:
+    """Of one sentence and its translation: tokens, where they stand in the texts, alignment, and alternatives."""
+    asked, model = await _asked(request)
+    source, target = _pair(asked, request)
+    prefix = check_text(asked.get("prefix") or "", "prefix", request.app.state.settings)
+    seen, others = await unless_gone(
+        request, asyncio.gather(_attention(model, source, target), _alternatives(model, source, prefix))
+    )
+    note(request, model.name, [source], [target])
+    answer: dict[str, Any] = {"alternatives": [{"text": text, "score": score} for text, score in others]}
+    if seen:
+        for side, text in (("source", source), ("target", target)):
+            tokens = _strings(seen[f"{side}_tokens"][0])
+            answer[side] = {"tokens": tokens, "spans": token_spans(tokens, text)}
+        answer |= {"ids": seen["target_ids"][0].tolist(), "alignment": seen["alignment"][0].tolist()}
+    return JSONResponse(answer)
+
+
+async def words(request: Request) -> JSONResponse:
+    """What else was likely in the place of some tokens of a translation, and how it would go on."""
+    asked, model = await _asked(request)
+    source = check_text(asked.get("source"), "source", request.app.state.settings)
+    ids, start, end = asked.get("ids"), asked.get("start"), asked.get("end")
+    rows = prefixes_of(ids, start, end)
+    inputs = {"text": [source] * len(rows), "prefix_ids": rows, "count": WORDS}
+    found = await unless_gone(request, model.call("next_tokens", **inputs))
+    note(request, model.name, [source])
+    return JSONResponse({"words": as_words(found, ids[start:end])})
+
+
+async def attention(request: Request) -> JSONResponse:
+    """All attention weights of a pair, as TensorBoard's tab reads them."""
+    from tf_transformer.inspection.sentence import Inspection
+    from tf_transformer.tensorboard.page import make_record
+    from tf_transformer.tensorboard.record import KINDS
+
+    asked, model = await _asked(request)
+    source, target = _pair(asked, request)
+    seen = await unless_gone(request, _attention(model, source, target))
+    note(request, model.name, [source], [target])
+    if not seen:
+        raise Refusal(400, f"the model {model.name} has no attention to show; export it with this version")
+    weights = {kind: seen[f"{kind}_attention"][0] for kind in KINDS if f"{kind}_attention" in seen}
+    tokens = (_strings(seen[f"{side}_tokens"][0]) for side in ("source", "target"))
+    inspection = Inspection(source, target, *tokens, weights, seen["alignment"][0].tolist(), False)
+    return JSONResponse(await asyncio.to_thread(make_record, inspection))
+
+
+async def search(request: Request) -> JSONResponse:
+    """The beam search for a sentence: each step's hypotheses, and what became of them."""
+    asked, model = await _asked(request)
+    settings = request.app.state.settings
+    source = check_text(asked.get("source"), "source", settings)
+    prefix = check_text(asked.get("prefix") or "", "prefix", settings)
+    options = own_options(model.version.folder)
+    inputs = {name: getattr(options, name) for name in ("beam_size", "alpha", "min_length")}
+    inputs |= {"num_hypotheses": 1, "max_length": options.max_length or 0, "text": [source], "prefix": [prefix]}
+    found = await unless_gone(request, model.call("translate_with_search", **inputs))
+    note(request, model.name, [source])
+    told = {"beamSize": options.beam_size, "alpha": options.alpha, "steps": as_steps(found)}
+    best = {"translation": _strings(found["translation"][0])[0], "score": float(found["score"][0, 0])}
+    return JSONResponse({**told, **best})
+
+
+async def _asked(request: Request) -> tuple[dict[str, Any], ServedModel]:
+    """What a request holds, and the model that it names."""
+    body = await read_body(request)
+    check_key(request)
+    request.app.state.lifecycle.check_ready()
+    asked = parse_json(body)
+    model = request.app.state.models.get(str(asked.get("model")))
+    if model is None or not model.version.translates:
+        raise Refusal(404, "there is no such model; load the page again")
+    return asked, model
+
+
+def _pair(asked: dict[str, Any], request: Request) -> tuple[str, str]:
+    settings = request.app.state.settings
+    source, target = (check_text(asked.get(name), name, settings) for name in ("source", "target"))
+    return source, target
+
+
+async def _translate(model: ServedModel, sentences: Sequence[str], prefixes: dict[int, str]) -> list[Translation]:
+    """Translates sentences; those without a prefix share batches with all other requests."""
+    free = [text for number, text in enumerate(sentences) if number not in prefixes]
+    found = await asyncio.gather(
+        model.translate(free),
+        *(_with_options(model, sentences[number], prefix) for number, prefix in prefixes.items()),
+    )
+    translated, begun = iter(found[0]), dict(zip(prefixes, found[1:], strict=True))
+    return [begun[number] if number in begun else next(translated) for number in range(len(sentences))]
+
+
+async def _with_options(model: ServedModel, text: str, prefix: str, **changes: Any) -> Translation:
+    from tf_transformer.export.signature_options import option_tensors
+
+    options = option_tensors(own_options(model.version.folder).changed(**changes))
+    found = await model.call("translate_with_options", text=[text], prefix=[prefix], **options)
+    return as_translation(*(found[name][0] for name in ("translation", "score", "truncated")))
+
+
+async def _alternatives(model: ServedModel, source: str, prefix: str) -> list[tuple[str, float]]:
+    """The best translations with their scores, as many as the search follows; none where only one can be had."""
+    if SHOWN_BY["prefix"] not in model.version.signatures:
+        return []
+    beam_size = own_options(model.version.folder).beam_size
+    number = beam_size if beam_size > 1 else ALTERNATIVES
+    if prefix:
+        found = await _with_options(model, source, prefix, num_hypotheses=number)
+    else:
+        (found,) = await model.translate([source], num_hypotheses=number)
+    return [(found.text, found.score), *found.others]
+
+
+async def _attention(model: ServedModel, source: str, target: str) -> dict[str, np.ndarray]:
+    """What the signature `attention` gives; nothing for a model without it."""
+    if SHOWN_BY["attention"] not in model.version.signatures:
+        return {}
+    return await model.call("attention", source=[source], target=[target])
+
+
+def _strings(array: np.ndarray) -> list[str]:
+    return [text.decode("utf-8", "replace") for text in array]

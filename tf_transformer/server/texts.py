@@ -1,0 +1,144 @@
+"""Texts of a request: split into sentences, which are translated, and joined again."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tf_transformer.paragraphs import join, split
+from tf_transformer.server.batching import TooMany
+from tf_transformer.server.models import ServedModel
+from tf_transformer.server.requests import Refusal
+from tf_transformer.translation import Translation
+
+_TAG = re.compile(r"""<[a-zA-Z/!?](?:[^>"']|"[^"]*"|'[^']*')*>""")
+# What stands in these is no text.
+_CLOSED = re.compile(r"<(script|style|textarea)\b", re.IGNORECASE)
+
+# To split so many takes about a millisecond; all other requests would wait for more.
+_CHARACTERS_AT_ONCE = 4_000
+
+
+class _Part(NamedTuple):
+    """A tag as it is, or what lies between two tags: sentences, and what stands between them."""
+
+    is_tag: bool
+    pieces: list[str]
+
+
+class Translated(NamedTuple):
+    """A text's translation, and other translations, best first."""
+
+    text: str
+    others: list[str]
+
+
+async def translate_texts(
+    model: ServedModel, texts: Sequence[str], markup: bool = False, alternatives: int = 0
+) -> list[Translated]:
+    """Translates texts of any length, the sentences of all of them together.
+
+    Args:
+        model: what translates.
+        texts: plain texts, or with `markup` pieces of HTML, whose tags stay where they are.
+        markup: whether they are HTML.
+        alternatives: how many other translations are wanted for each, of which there may be fewer.
+
+    Raises:
+        Refusal: a sentence is longer than the model takes.
+        TooMany: they have more sentences than may wait.
+    """
+    splitting = texts, model.version.languages[0], markup, model.batcher.limits.queue
+    if sum(map(len, texts)) <= _CHARACTERS_AT_ONCE:
+        documents = _documents(*splitting)
+    else:
+        documents = await asyncio.to_thread(_documents, *splitting)
+    sentences = [sentence for document in documents for part in document for sentence in part.pieces[1::2]]
+    options = {"num_hypotheses": alternatives + 1} if alternatives else {}
+    results = iter(await model.translate(sentences, **options) if sentences else [])
+    return [_translated(document, results, markup, alternatives) for document in documents]
+
+
+def _documents(texts: Sequence[str], language: str, markup: bool, most: int) -> list[list[_Part]]:
+    """Splits texts, as far as they have no more sentences than may wait."""
+    documents: list[list[_Part]] = []
+    sentences = 0
+    for text in texts:
+        documents.append([])
+        for part in _parts(text, language, markup):
+            documents[-1].append(part)
+            sentences += len(part.pieces) // 2
+            if sentences > most:
+                raise TooMany
+    return documents
+
+
+def _parts(text: str, language: str, markup: bool) -> Iterator[_Part]:
+    if not markup:
+        yield _Part(False, split(text, language))
+        return
+    for is_tag, part in html_parts(text):
+        yield _Part(is_tag, [part] if is_tag else split(html.unescape(part), language))
+
+
+def html_parts(text: str) -> Iterator[tuple[bool, str]]:
+    """Splits HTML into tags and text, in order; comments, scripts and styles count as tags.
+
+    Example:
+        >>> list(html_parts("<p>A <b>dog</b>"))
+        [(True, '<p>'), (False, 'A '), (True, '<b>'), (False, 'dog'), (True, '</b>')]
+    """
+    start = position = 0
+    while (position := text.find("<", position)) >= 0:
+        if not re.match(r"<[a-zA-Z/!?]", text[position : position + 2]):
+            position += 1  # less than
+            continue
+        if position > start:
+            yield False, text[start:position]
+        end = _end_of_tag(text, position)
+        yield True, text[position:end]
+        start = position = end
+    if start < len(text):
+        yield False, text[start:]
+
+
+def _end_of_tag(text: str, position: int) -> int:
+    """Where a tag, a comment or an element without text ends; what is never closed goes on to the end of the text."""
+    if text.startswith("<!--", position):
+        end = text.find("-->", position + 4)
+        return len(text) if end < 0 else end + 3
+    tag = _TAG.match(text, position)
+    if tag and (element := _CLOSED.match(text, position)):
+        closing = re.compile(rf"</{element[1]}\s*>", re.IGNORECASE).search(text, tag.end())
+        return closing.end() if closing else len(text)
+    return tag.end() if tag else len(text)
+
+
+def _translated(document: list[_Part], results: Iterator[Translation], markup: bool, alternatives: int) -> Translated:
+    """Joins a document's translations; the n-th alternative has each sentence's n-th, or its last."""
+    chosen = []
+    for part in document:
+        chosen.append([next(results) for _ in part.pieces[1::2]])
+        for sentence, result in zip(part.pieces[1::2], chosen[-1], strict=True):
+            if result.truncated:
+                raise Refusal(400, f"a sentence of {len(sentence):,} characters is longer than the model takes")
+
+    def joined(rank: int) -> str:
+        parts = []
+        for part, translations in zip(document, chosen, strict=True):
+            text = join(part.pieces, [_ranked(translation, rank) for translation in translations])
+            parts.append(html.escape(text, quote=False) if markup and not part.is_tag else text)
+        return "".join(parts)
+
+    best = joined(0)
+    others = dict.fromkeys(joined(rank) for rank in range(1, alternatives + 1))
+    others.pop(best, None)
+    return Translated(best, list(others))
+
+
+def _ranked(translation: Translation, rank: int) -> str:
+    texts = [translation.text, *(text for text, _ in translation.others)]
+    return texts[min(rank, len(texts) - 1)]

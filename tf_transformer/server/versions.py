@@ -1,0 +1,203 @@
+"""One version of a model, loaded: a SavedModel, or a CTranslate2 model."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tf_transformer.errors import UserError
+from tf_transformer.translation import Translation, as_translation, is_saved_model
+
+# What a search is compiled for, where the model has a signature for that: batches up to so many rows and tokens.
+WARM_UP_ROWS, WARM_UP_LENGTHS = (1, 8, 32), (16, 32, 64)
+# Digits are text in any language: a short one, and one of a long sentence's length.
+WARM_UP_TEXTS = (b"1", " ".join(map(str, range(1, 21))).encode())
+
+# What an export's `translate` is also called.
+DEFAULT_SIGNATURES = ("serving_default", "translate")
+
+Options = Mapping[str, Any]
+
+
+def kind_of(folder: Path) -> str | None:
+    """What a folder holds: "savedmodel", "ctranslate2", or None for neither."""
+    if is_saved_model(folder):
+        return "savedmodel"
+    return "ctranslate2" if (folder / "model.bin").is_file() and (folder / "config.json").is_file() else None
+
+
+def load_version(folder: Path) -> Version:
+    """Loads a SavedModel's or a CTranslate2 model's folder.
+
+    Raises:
+        UserError: it is neither, or damaged, or CTranslate2 is missing.
+    """
+    kind = kind_of(folder)
+    if kind is None:
+        raise UserError(f"{folder}: neither a SavedModel nor a CTranslate2 model")
+    return SavedModelVersion(folder) if kind == "savedmodel" else CTranslate2Version(folder)
+
+
+class Version(ABC):
+    """What both formats have in common.
+
+    Attributes:
+        folder: where it was loaded from.
+        facts: what its model card says; empty where it has none.
+        signatures: what `call` takes, as TensorFlow's SignatureDef protobufs by name.
+    """
+
+    signatures: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(self, folder: Path) -> None:
+        from tf_transformer.model_card import read_card
+
+        self.folder = folder
+        try:
+            _, self.facts = read_card(folder)
+        except UserError:  # of an earlier version, or of another program
+            self.facts = {}
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target; "und", the code for an undetermined language, where the model card says nothing."""
+        return self.facts.get("source_language") or "und", self.facts.get("target_language") or "und"
+
+    @property
+    @abstractmethod
+    def translates(self) -> bool:
+        """Whether `translate` can be called."""
+
+    @abstractmethod
+    def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
+        """Translates texts, UTF-8. `options` are those that differ from the export's own."""
+
+    def call(self, signature: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Calls a signature with arrays or tensors by name; gives arrays by name.
+
+        Raises:
+            UserError: it has no such signature.
+        """
+        raise UserError(f"{self.folder}: no signature {signature}")
+
+    def warm_up(self) -> float:
+        """Makes the first request as fast as the next; gives the seconds that it took."""
+        began = time.perf_counter()
+        if self.translates:
+            for text in WARM_UP_TEXTS:
+                self.translate([text], {})
+            self.translate(WARM_UP_TEXTS[:1], {"num_hypotheses": 2})  # alternatives have a graph of their own
+        return time.perf_counter() - began
+
+
+class SavedModelVersion(Version):
+    """A SavedModel: of ours, with `translate` and the rest, or any other, whose signatures can be called."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+        from tf_transformer.translation import load_saved_model
+
+        self._loaded = load_saved_model(folder)
+        graph = SavedModel.FromString((folder / "saved_model.pb").read_bytes()).meta_graphs[0]
+        # The SavedModel's initialiser stands among them, and can't be called. To warm up is not for clients: each shape
+        # that is compiled takes memory for good.
+        names = sorted(set(self._loaded.signatures) - {"warm_up"})
+        self.signatures = {name: graph.signature_def[name] for name in names}
+
+    @property
+    def translates(self) -> bool:
+        return "translate" in self.signatures and "parse" not in self.signatures
+
+    def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
+        import tensorflow as tf
+
+        output = self._function(options)(tf.constant(list(texts), tf.string))
+        columns = [output[name].numpy() for name in ("translation", "score", "truncated")]
+        return [as_translation(*row) for row in zip(*columns, strict=True)]
+
+    def _function(self, options: Options) -> Any:
+        if not options or "translate_with_options" not in self.signatures:
+            return lambda texts: self._loaded.signatures["translate"](text=texts)
+        from tf_transformer.export.signature_options import with_options
+        from tf_transformer.translation import own_options
+
+        signature = self._loaded.signatures["translate_with_options"]
+        return with_options(
+            lambda texts, prefix, tensors: signature(text=texts, prefix=prefix, **tensors),
+            own_options(self.folder).changed(**options),
+            several="num_hypotheses" in options,
+        )
+
+    def call(self, signature: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        if signature not in self.signatures:
+            return super().call(signature, inputs)
+        import tensorflow as tf
+
+        # What the operations of a graph say of values that they can't take.
+        refusals = tf.errors.InvalidArgumentError, tf.errors.OutOfRangeError, tf.errors.FailedPreconditionError
+        function = self._loaded.signatures[signature]
+        specs = function.structured_input_signature[1]
+        try:
+            tensors = {name: tf.convert_to_tensor(inputs[name], specs[name].dtype) for name in specs}
+            return {name: value.numpy() for name, value in function(**tensors).items()}
+        except (KeyError, ValueError, TypeError, *refusals) as error:
+            raise UserError(f"{signature}: {_why(error)}") from None
+
+    def warm_up(self) -> float:
+        began = time.perf_counter()
+        if "warm_up" in self._loaded.signatures:
+            import tensorflow as tf
+
+            shapes = [(rows, length) for length in WARM_UP_LENGTHS for rows in WARM_UP_ROWS]
+            rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*shapes, strict=True))
+            self._loaded.signatures["warm_up"](rows=rows, lengths=lengths)
+        super().warm_up()
+        return time.perf_counter() - began
+
+
+class CTranslate2Version(Version):
+    """A CTranslate2 model, which gives one translation a text."""
+
+    translates = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        from tf_transformer.export.ctranslate2_engine import load_ctranslate2
+
+        self._translate = load_ctranslate2(folder)
+        self.signatures = dict.fromkeys(DEFAULT_SIGNATURES, _translate_signature())
+
+    def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
+        if set(options) - {"num_hypotheses"}:
+            raise UserError(f"{sorted(options)[0]} can't be chosen: a CTranslate2 model has its export's options")
+        output = self._translate(list(texts))
+        columns = [output[name].numpy() for name in ("translation", "score", "truncated")]
+        return [as_translation(*row) for row in zip(*columns, strict=True)]
+
+
+def _why(error: Exception) -> str:
+    """What an operation says, without where in the graph it stands."""
+    lines = [line for line in str(getattr(error, "message", error)).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("Graph execution", "Detected at", "<stack", "\t"))]
+    return (told or lines or [type(error).__name__])[0][:300]
+
+
+def _translate_signature() -> Any:
+    """What a SavedModel has for `translate`."""
+    from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
+    from tensorflow.core.framework.types_pb2 import DT_BOOL, DT_FLOAT, DT_STRING
+    from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
+
+    batch = TensorShapeProto(dim=[TensorShapeProto.Dim(size=-1)])
+    outputs = {"translation": DT_STRING, "score": DT_FLOAT, "truncated": DT_BOOL}
+    return SignatureDef(
+        inputs={"text": TensorInfo(name="text", dtype=DT_STRING, tensor_shape=batch)},
+        outputs={name: TensorInfo(name=name, dtype=dtype, tensor_shape=batch) for name, dtype in outputs.items()},
+        method_name="tensorflow/serving/predict",
+    )
