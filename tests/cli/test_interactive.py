@@ -1,13 +1,14 @@
 """The prompt of `translate --interactive`, in a real terminal."""
 
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
 import subprocess
+import termios
 import time
-from functools import partial
 
 import pytest
 
@@ -17,29 +18,34 @@ from tests.tiny_run import PAIRS
 SOURCE, TARGET = PAIRS[0]
 
 
+def _in_its_terminal() -> None:
+    """Keys such as Ctrl-C become signals only of a process whose terminal it is."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Terminal:
     """The command in a pseudo-terminal, and the text on it."""
 
     def __init__(self, *words, **environment: str) -> None:
         self.screen = ""
         self.ours, theirs = pty.openpty()
-        turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
         self.process = subprocess.Popen(
             [COMMAND, "translate", *map(str, words), "--interactive"],
             **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
             env={**os.environ, "TERM": "dumb", **environment},
             start_new_session=True,
-            **turned_on,
+            preexec_fn=_in_its_terminal,
         )
         os.close(theirs)
 
     def type(self, keys: str) -> None:
         os.write(self.ours, keys.encode())
 
-    def read_until(self, text: str, seconds: float = 60) -> str:
-        """What comes on the screen, up to a text and the prompt behind it."""
-        give_up = time.monotonic() + seconds
-        pattern = re.compile(re.escape(text) + r".*?\n> ", re.S)
+    def read_until(self, text: str, behind: str = r".*?\n> ") -> str:
+        """What comes on the screen, up to a text and what is behind it, the next prompt unless told."""
+        give_up = time.monotonic() + 60
+        pattern = re.compile(re.escape(text) + behind, re.S)
         while not (found := pattern.search(self.screen)):
             assert time.monotonic() < give_up, self.screen
             if select.select([self.ours], [], [], 0.2)[0]:
@@ -74,8 +80,10 @@ def terminal(tiny_saved_model, tmp_path):
 def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path):
     prompt = terminal()
     assert prompt.ask(SOURCE, TARGET).endswith(f"{TARGET}\n> ")
-    prompt.type("half a line\x03")  # Ctrl-C
-    prompt.read_until("half a line")
+    prompt.type("half a line")
+    prompt.read_until("half a line", behind="")
+    prompt.type("\x03")  # Ctrl-C
+    prompt.read_until("")
     time.sleep(1.5)  # elsewhere it ends the command within a second
     assert prompt.ask(SOURCE, TARGET)  # nothing is left of the half line
 

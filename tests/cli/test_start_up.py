@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.command import COMMAND, assert_mistake
 from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
-from tf_transformer.session import c_api
 
 # What takes seconds to import, and does nothing for a graph that is there.
 HEAVY = {"tensorflow", "keras", "jax", "matplotlib", "tensorflow_text"}
@@ -41,11 +40,6 @@ def test_nothing_heavy_is_imported_for_a_saved_model(tiny_saved_model, tmp_path,
         "inspect": f"{PAIRS[0][1]}\n",
     }
     assert process.stdout.startswith(expected[name])
-
-
-def test_where_the_library_is_not_tensorflow_for_python_does_it(command, tiny_saved_model, monkeypatch):
-    monkeypatch.setattr(c_api, "LIBRARIES", ("libtensorflow_of_another_system",))
-    assert command("translate", tiny_saved_model, stdin=b"A man sees a house.\n").lines == ["Ein Mann sieht ein Haus."]
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS
 from tf_transformer import terminal
 from tf_transformer.decoding.options import DecodingOptions
+from tf_transformer.session import c_api
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -33,6 +34,11 @@ def test_one_line_in_is_one_line_out_in_order(command, tiny_saved_model, tmp_pat
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.lines == [GERMAN.get(source, "") for source in sources]
     assert command("translate", tiny_saved_model, stdin=file.read_bytes()).out == outcome.out
+
+
+def test_where_the_library_is_not_tensorflow_for_python_does_it(command, tiny_saved_model, monkeypatch):
+    monkeypatch.setattr(c_api, "LIBRARIES", ("libtensorflow_of_another_system",))
+    assert command("translate", tiny_saved_model, stdin=b"A man sees a house.\n").lines == ["Ein Mann sieht ein Haus."]
 
 
 def test_gzip_and_standard_input_by_its_name(command, tiny_saved_model, tmp_path):
