@@ -79,18 +79,16 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
       const start = Math.min(word.start, sentence.seen.target.spans[span[0]][0]);
       const found = offers((await wordsFor(sentence, span, signal)).words, sentence.shown, start, root.lang || 'und');
       if (signal.aborted) return;
-      fill(
-        found.map(({word: text, prefix, probability, current}) =>
-          element(
-            'button',
-            {type: 'button', role: 'menuitemradio', tabindex: -1, 'aria-checked': String(current), onclick: () => take(number, prefix, current)},
-            element('bdi', {class: 'text'}, text),
-            element('span', {class: 'share'}, percent(probability)),
-          ),
+      const none = found.every(({current}) => current) ? [element('p', {class: 'hint'}, 'Nothing else was likely here.')] : [];
+      const items = found.map(({word: text, prefix, probability, current}) =>
+        element(
+          'button',
+          {type: 'button', role: 'menuitemradio', tabindex: -1, 'aria-checked': String(current), onclick: () => take(number, prefix, current)},
+          element('bdi', {class: 'text'}, text),
+          element('span', {class: 'share'}, percent(probability)),
         ),
-        node,
       );
-      if (found.every(({current}) => current)) offer.append(element('p', {class: 'hint'}, 'Nothing else was likely here.'));
+      fill([...items, ...none], node);
       if (byKeyboard) offer.querySelector('button')?.focus();
     } catch (error) {
       if (error.name !== 'AbortError') fill([element('p', {class: 'hint'}, error.message)], node);
