@@ -142,4 +142,5 @@ def test_without_a_terminal(command, tiny_saved_model, tmp_path):
     outcome = command("translate", tiny_saved_model, "--interactive", stdin=b"A man sees a house.\n")
     assert_mistake(outcome, "--interactive needs a terminal for its input and output")
     for words in [tmp_path / "file"], ["--json"], ["--paragraphs"]:
-        assert_mistake(command("translate", tiny_saved_model, "--interactive", *words), "leave out FILE, --json and --paragraphs")
+        outcome = command("translate", tiny_saved_model, "--interactive", *words)
+        assert_mistake(outcome, "leave out FILE, --json and --paragraphs")
