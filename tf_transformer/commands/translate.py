@@ -127,8 +127,8 @@ def translate(
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
     if interactive:
-        if file or as_json:
-            raise UserError("--interactive translates what you type; leave out FILE and --json")
+        if file or as_json or paragraphs:
+            raise UserError("--interactive translates what you type; leave out FILE, --json and --paragraphs")
         from tf_transformer.interactive import converse
 
         converse(model, changes, engine)
