@@ -25,6 +25,7 @@ from tf_transformer import (
     RecurrentModel,
     Residual,
     TokenEmbedding,
+    TreeState,
     Transformer,
 )
 
@@ -86,7 +87,8 @@ class Case:
 HEADS = {"num_heads": 2, "key_dim": 3, "value_dim": 5}
 RATES = {"dropout_rate": 0.2, "attention_dropout_rate": 0.3, "activation_dropout_rate": 0.4}
 LAYER = {"d_model": 8, **HEADS, "dff": 16, **RATES, "norm_first": True}
-TOLD = {"next_word": [[3, 5, 6, 7, 8], [4, 9, 10]]}
+BRACKETS = {"opening_brackets": [11, 13], "closing_brackets": [12, 14]}
+TOLD = {"next_word": None, "tree_state": [[3, 5, 6, 7, 8], [4, 9, 10], [11, 13], [12, 14]]}
 STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9}
 
 CASES = [
@@ -129,6 +131,12 @@ CASES = [
     Case(
         NextWord,
         {"input_vocab_size": 20, "target_vocab_size": 20, "opening": [3, 5, 6, 7, 8], "writing": [4, 9, 10]},
+        [tokens(5), tokens(4), vectors(5)],
+        (2, 4, 8),
+    ),
+    Case(
+        TreeState,
+        {"d_model": 8, "input_vocab_size": 20, "target_vocab_size": 20, "opening": [3, 5], "writing": [4, 9], **BRACKETS},
         [tokens(5), tokens(4), vectors(5)],
         (2, 4, 8),
     ),

@@ -56,6 +56,7 @@ TRANSFORMER_ALONE = (
     "position",
     "window",
     "next_word",
+    "tree_state",
 )
 
 # By `model.kind` of a recipe.

@@ -164,6 +164,7 @@ def count_parameters(
     share_embeddings: str = "none",
     window: int | None = None,
     next_word: Any = None,
+    tree_state: Any = None,
 ) -> int:
     """Counts the trainable numbers of a `Transformer` without making it.
 
@@ -185,6 +186,7 @@ def count_parameters(
         share_embeddings: "all" (one matrix), "target" (target and projection share) or "none" (three).
         window: has no parameters.
         next_word: has none.
+        tree_state: as the model takes it: two projections, and for each label two embeddings, as for no label.
 
     Returns:
         The number of parameters.
@@ -213,7 +215,8 @@ def count_parameters(
         "target": input_vocab_size + target_vocab_size,
         "none": input_vocab_size + 2 * target_vocab_size,
     }[share_embeddings]
-    return num_layers * (encoder_layer + decoder_layer) + closing_norms + positions + rows * d_model
+    told = 2 * d_model * d_model + 2 * (len(tree_state[2]) + 1) * d_model if tree_state is not None else 0
+    return num_layers * (encoder_layer + decoder_layer) + closing_norms + positions + rows * d_model + told
 
 
 def _dense(inputs: int, outputs: int) -> int:

@@ -13,6 +13,7 @@ from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.layers.next_word import NextWord
+from tf_transformer.layers.tree_state import TreeState
 from tf_transformer.models.presets import preset_arguments
 from tf_transformer.models.sequence_model import SequenceModel
 
@@ -43,6 +44,9 @@ class Transformer(SequenceModel):
         next_word: for targets with one token for every source word: the source tokens with which a word begins, and
             the target tokens that stand for one, a pair of sequences. At each position the encoder's output at the next
             word is added to the target's embedding; see `NextWord`. The paper's model is not told.
+        tree_state: for linearised trees: as `next_word`, and then the target tokens that open and that close a
+            constituent, four sequences. At each position the state of the tree is added, the next word included; see
+            `TreeState`.
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
@@ -80,6 +84,7 @@ class Transformer(SequenceModel):
         share_embeddings: str = "none",
         window: int | None = None,
         next_word: Sequence[Sequence[int]] | None = None,
+        tree_state: Sequence[Sequence[int]] | None = None,
         **kwargs: Any,
     ) -> None:
         # TensorFlow keeps something for each name that a variable ever had, so Keras's numbering would add up.
@@ -123,11 +128,21 @@ class Transformer(SequenceModel):
         self.norm_first = norm_first
         self.position = position
         self.window = encoder.window
-        self.next_word = self.next_word_layer = None
-        if next_word is not None:
-            layer = NextWord(self.input_vocab_size, self.target_vocab_size, *next_word, name="next_word", dtype=dtype)
-            self.next_word, self.next_word_layer = [layer.opening, layer.writing], layer
+        sizes, self.next_word, self.tree_state = (self.input_vocab_size, self.target_vocab_size), None, None
+        self.told: NextWord | None = None  # the layer that tells the decoder something
+        if tree_state is not None:
+            told = self.told = TreeState(d_model, *sizes, *tree_state, name="tree_state", dtype=dtype)
+            self.tree_state = [told.opening, told.writing, told.opening_brackets, told.closing_brackets]
+        elif next_word is not None:
+            told = self.told = NextWord(*sizes, *next_word, name="next_word", dtype=dtype)
+            self.next_word = [told.opening, told.writing]
         self.make_projection()
+
+    def build(self, input_shape: tuple) -> None:
+        super().build(input_shape)
+        if self.told is not None:
+            source_shape, target_shape, *_ = input_shape
+            self.told.build(source_shape, target_shape, (*source_shape, self.d_model))
 
     @classmethod
     def from_preset(cls, name: str, *, input_vocab_size: int, target_vocab_size: int, **changes: Any) -> Transformer:
@@ -174,7 +189,7 @@ class Transformer(SequenceModel):
             target_ids,
             context,
             context_mask=padding_mask(source_ids),
-            added=self.next_word_layer(source_ids, target_ids, context) if self.next_word else None,
+            added=self.told(source_ids, target_ids, context) if self.told else None,
             return_attention_scores=True,
             training=training,
         )
@@ -182,7 +197,7 @@ class Transformer(SequenceModel):
 
     def stepper(self) -> Stepper:
         """Reads the weights for one search; see there."""
-        return Stepper(self, self.next_word_layer)
+        return Stepper(self, self.told)
 
     def share_constants(self) -> None:
         """Makes one tensor of the sinusoids, where every graph of an export would hold a copy."""
@@ -206,4 +221,5 @@ class Transformer(SequenceModel):
             "position": self.position,
             "window": self.window,
             "next_word": self.next_word,
+            "tree_state": self.tree_state,
         }
