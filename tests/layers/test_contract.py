@@ -25,8 +25,8 @@ from tf_transformer import (
     RecurrentModel,
     Residual,
     TokenEmbedding,
-    TreeState,
     Transformer,
+    TreeState,
 )
 
 random = np.random.default_rng(0)
@@ -136,7 +136,14 @@ CASES = [
     ),
     Case(
         TreeState,
-        {"d_model": 8, "input_vocab_size": 20, "target_vocab_size": 20, "opening": [3, 5], "writing": [4, 9], **BRACKETS},
+        {
+            "d_model": 8,
+            "input_vocab_size": 20,
+            "target_vocab_size": 20,
+            "opening": [3, 5],
+            "writing": [4, 9],
+            **BRACKETS,
+        },
         [tokens(5), tokens(4), vectors(5)],
         (2, 4, 8),
     ),

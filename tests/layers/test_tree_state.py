@@ -66,7 +66,7 @@ def test_padding_may_stand_anywhere(layer):
 def test_it_is_its_definition():
     layer = reference.randomise(built(TreeState(8, 20, SIZE, *TOLD)))
     last, first, labels = layer.get_weights()
-    tree = "(S (NP DT NN )NP (VP NN (NP NN )NP )VP . )S".split()
+    tree = ["(S", "(NP", "DT", "NN", ")NP", "(VP", "NN", "(NP", "NN", ")NP", ")VP", ".", ")S"]
     source = np.array([[5, 15, 6, 7, 16, 17, 8, 9, 3, 0]])  # 15 to 17 go on with a word, 3 comes last
     context = np.random.default_rng(1).standard_normal((1, 10, 8)).astype("float32")
     words = context[0, np.isin(source[0], BEGINNING)]
@@ -113,11 +113,13 @@ def test_every_weight_learns():
     import tensorflow as tf
 
     model = model_of()
-    tree = [IDS[token] for token in "(S (NP DT NN )NP (VP NN )VP )S".split()]
+    tree = [IDS[token] for token in ["(S", "(NP", "DT", "NN", ")NP", "(VP", "NN", ")VP", ")S"]]
     source, target = np.array([[5, 6, 7, 3]]), np.array([[2, *tree]])
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(tf.square(model((source, target), training=True)))
-    for weight, gradient in zip(model.told.weights, tape.gradient(loss, [w.value for w in model.told.weights]), strict=True):
+    for weight, gradient in zip(
+        model.told.weights, tape.gradient(loss, [w.value for w in model.told.weights]), strict=True
+    ):
         assert np.any(gradient), weight.path
 
 

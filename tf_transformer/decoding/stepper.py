@@ -111,7 +111,8 @@ class Stepper:
         beams = ops.shape(history)[1]
         # A forbidden entry's weight is exactly 0: any logit vanishes beside this in float32.
         mask = ops.where(ops.expand_dims(history, axis=1), 0.0, FORBIDDEN)
-        x = ops.take(self.embeddings, ids, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
+        untold = ids if self.told is None else self.told.untold(ids)
+        x = ops.take(self.embeddings, untold, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
         if self.told is not None:
             tokens = ops.concatenate([cache["tokens"], ops.reshape(ids, (-1, beams))], axis=1)
             cache = {**cache, "tokens": tokens}

@@ -148,7 +148,8 @@ def transformer_spec(model: SequenceModel, tokenizers: TokenizerPair) -> Any:
         UserError: CTranslate2 isn't installed.
     """
     specs = import_ctranslate2().specs
-    spec = specs.TransformerSpec.from_config(model.num_layers, model.num_heads, pre_norm=model.norm_first)
+    layers = len(model.encoder.layers), len(model.decoder.layers)
+    spec = specs.TransformerSpec.from_config(layers, model.num_heads, pre_norm=model.norm_first)
     _set_stack(spec.encoder, model.encoder)
     _set_stack(spec.decoder, model.decoder)
     for layer_spec, layer in zip(spec.decoder.layer, model.decoder.layers, strict=True):

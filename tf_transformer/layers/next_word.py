@@ -13,7 +13,7 @@ from keras import ops
 from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.masks import look_ahead_mask
 
-# Stands for "no word begins here". It is the number of no word that is asked for, not even of that before the first, -1.
+# Marks that no word begins at a place. No word that is asked for has this number: that before the first is -1.
 NO_WORD = -2
 
 
@@ -101,6 +101,10 @@ class NextWord(keras.layers.Layer):
     def written(self, target_ids: Any) -> Any:
         """1 for each target token that stands for a word, else 0; int32, in the shape of the ids."""
         return ops.take(ops.convert_to_tensor(self._writes), ops.cast(target_ids, "int32"), axis=0)
+
+    def untold(self, target_ids: Any) -> Any:
+        """What the decoder reads of the target beside what it is told: all of it."""
+        return target_ids
 
     def tell(self, places: Any, memory: Any, tokens: Any) -> Any:
         """Works out what is told of the targets that some tokens begin.

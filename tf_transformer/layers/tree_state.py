@@ -12,7 +12,7 @@ from keras import ops
 from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.embedding import TokenEmbedding
-from tf_transformer.layers.next_word import NO_WORD, NextWord, marked
+from tf_transformer.layers.next_word import NextWord, marked
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -95,6 +95,13 @@ class TreeState(NextWord):
         context = ops.cast(context, self.compute_dtype)
         return ops.concatenate([context, self.last(context), self.first(context)], axis=1)
 
+    def untold(self, target_ids: Any) -> Any:
+        """What the decoder reads of the target beside what it is told: the brackets, with 0 in place of each word.
+
+        So a wrong part-of-speech tag misleads none of the brackets that follow.
+        """
+        return ops.where(self.written(target_ids) > 0, 0, target_ids)
+
     def tell(self, places: Any, memory: Any, tokens: Any) -> Any:
         """Works out what is told of the trees that some tokens begin; see `NextWord.tell`."""
         state, places = self.follow(tokens), ops.expand_dims(places, axis=1)
@@ -126,7 +133,9 @@ class TreeState(NextWord):
             latest = ops.max(ops.where(opens & ops.equal(depth, level), numbers, 0), axis=2, keepdims=True)
             its_bracket = ops.cast(ops.equal(numbers, latest), "int32")
             is_none = ops.equal(latest, 0)[:, :, 0]
-            return ops.sum(its_bracket * labels, axis=2), ops.sum(its_bracket * words, axis=2) - ops.cast(is_none, "int32")
+            return ops.sum(its_bracket * labels, axis=2), ops.sum(its_bracket * words, axis=2) - ops.cast(
+                is_none, "int32"
+            )
 
         level, coming = depth[:, :, -1:], words[:, :, -1]
         (label, first), (parent, _) = open_at(level), open_at(level - 1)

@@ -46,6 +46,7 @@ def _recurrent() -> type[SequenceModel]:
 
 
 TRANSFORMER_ALONE = (
+    "decoder_layers",
     "num_heads",
     "dff",
     "attention_dropout_rate",

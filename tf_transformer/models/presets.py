@@ -163,13 +163,14 @@ def count_parameters(
     max_length: int = 1024,
     share_embeddings: str = "none",
     window: int | None = None,
+    decoder_layers: int | None = None,
     next_word: Any = None,
     tree_state: Any = None,
 ) -> int:
     """Counts the trainable numbers of a `Transformer` without making it.
 
     Args:
-        num_layers: layers in the encoder, and as many in the decoder.
+        num_layers: layers in the encoder, and in the decoder unless `decoder_layers` is given.
         d_model: width of the model.
         num_heads: heads of each attention.
         dff: width inside the feed-forward networks.
@@ -185,6 +186,7 @@ def count_parameters(
         max_length: positions in a learned table.
         share_embeddings: "all" (one matrix), "target" (target and projection share) or "none" (three).
         window: has no parameters.
+        decoder_layers: layers in the decoder, where it has not as many.
         next_word: has none.
         tree_state: as the model takes it: two projections, and for each label two embeddings, as for no label.
 
@@ -216,7 +218,8 @@ def count_parameters(
         "none": input_vocab_size + 2 * target_vocab_size,
     }[share_embeddings]
     told = 2 * d_model * d_model + 2 * (len(tree_state[2]) + 1) * d_model if tree_state is not None else 0
-    return num_layers * (encoder_layer + decoder_layer) + closing_norms + positions + rows * d_model + told
+    layers = num_layers * encoder_layer + (num_layers if decoder_layers is None else decoder_layers) * decoder_layer
+    return layers + closing_norms + positions + rows * d_model + told
 
 
 def _dense(inputs: int, outputs: int) -> int:

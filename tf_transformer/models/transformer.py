@@ -23,7 +23,7 @@ class Transformer(SequenceModel):
     """Translates: reads source ids and the target so far, and gives logits for each next target token.
 
     Args:
-        num_layers: number of encoder layers, and of decoder layers, N.
+        num_layers: number of encoder layers, N, and of decoder layers unless `decoder_layers` is given.
         d_model: width of the model.
         num_heads: number of attention heads, h.
         dff: width of the feed-forward networks' hidden layer, d_ff.
@@ -41,6 +41,7 @@ class Transformer(SequenceModel):
             "target" (target embedding and projection), or "none".
         window: in the encoder, how many positions to each side of its own a position attends to; all unless given. For
             long sources: time then grows with their length and not with its square.
+        decoder_layers: number of decoder layers, as many as the encoder's unless given.
         next_word: for targets with one token for every source word: the source tokens with which a word begins, and
             the target tokens that stand for one, a pair of sequences. At each position the encoder's output at the next
             word is added to the target's embedding; see `NextWord`. The paper's model is not told.
@@ -83,6 +84,7 @@ class Transformer(SequenceModel):
         max_length: int = 1024,
         share_embeddings: str = "none",
         window: int | None = None,
+        decoder_layers: int | None = None,
         next_word: Sequence[Sequence[int]] | None = None,
         tree_state: Sequence[Sequence[int]] | None = None,
         **kwargs: Any,
@@ -109,10 +111,13 @@ class Transformer(SequenceModel):
             "max_length": max_length,
             "dtype": dtype,
         }
-        sizes = (num_layers, d_model, num_heads, dff)
-        self.encoder = Encoder(*sizes, input_vocab_size, embedding=shared, window=window, name="encoder", **arguments)
+        widths = (d_model, num_heads, dff)
+        self.encoder = Encoder(
+            num_layers, *widths, input_vocab_size, embedding=shared, window=window, name="encoder", **arguments
+        )
         self.decoder = Decoder(
-            *sizes,
+            num_layers if decoder_layers is None else decoder_layers,
+            *widths,
             target_vocab_size,
             embedding=shared if share_embeddings == "all" else None,
             name="decoder",
@@ -121,6 +126,7 @@ class Transformer(SequenceModel):
         # As the encoder has checked them, NumPy's numbers made Python's.
         encoder = self.encoder
         self.num_layers, self.num_heads, self.dff = encoder.num_layers, encoder.num_heads, encoder.dff
+        self.decoder_layers = None if decoder_layers is None else self.decoder.num_layers
         self.key_dim, self.value_dim = encoder.key_dim, encoder.value_dim
         self.dropout_rate = encoder.dropout_rate
         self.attention_dropout_rate = encoder.attention_dropout_rate
@@ -128,13 +134,14 @@ class Transformer(SequenceModel):
         self.norm_first = norm_first
         self.position = position
         self.window = encoder.window
-        sizes, self.next_word, self.tree_state = (self.input_vocab_size, self.target_vocab_size), None, None
+        vocabularies = self.input_vocab_size, self.target_vocab_size
+        self.next_word = self.tree_state = None
         self.told: NextWord | None = None  # the layer that tells the decoder something
         if tree_state is not None:
-            told = self.told = TreeState(d_model, *sizes, *tree_state, name="tree_state", dtype=dtype)
+            told = self.told = TreeState(d_model, *vocabularies, *tree_state, name="tree_state", dtype=dtype)
             self.tree_state = [told.opening, told.writing, told.opening_brackets, told.closing_brackets]
         elif next_word is not None:
-            told = self.told = NextWord(*sizes, *next_word, name="next_word", dtype=dtype)
+            told = self.told = NextWord(*vocabularies, *next_word, name="next_word", dtype=dtype)
             self.next_word = [told.opening, told.writing]
         self.make_projection()
 
@@ -186,7 +193,7 @@ class Transformer(SequenceModel):
         """
         context, encoder_scores = self.encoder(source_ids, return_attention_scores=True, training=training)
         x, decoder_scores = self.decoder(
-            target_ids,
+            self.told.untold(target_ids) if self.told else target_ids,
             context,
             context_mask=padding_mask(source_ids),
             added=self.told(source_ids, target_ids, context) if self.told else None,
@@ -210,6 +217,7 @@ class Transformer(SequenceModel):
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
+            "decoder_layers": self.decoder_layers,
             "num_heads": self.num_heads,
             "dff": self.dff,
             "dropout_rate": self.dropout_rate,

@@ -141,7 +141,8 @@ class ModelSettings(_Settings):
 
     kind: Literal[tuple(MODEL_KINDS)] = Field("transformer", description="which model it is")
     preset: str | None = Field(None, description="a configuration of the paper, for the settings that are not given")
-    num_layers: Count = Field(description="layers in the encoder, and as many in the decoder")
+    num_layers: Count = Field(description="layers in the encoder, and in the decoder unless decoder_layers is given")
+    decoder_layers: Count | None = Field(None, description="layers in the decoder; null for as many as in the encoder")
     d_model: Count = Field(description="width of the model")
     num_heads: Count = Field(description="heads of each attention")
     dff: Count = Field(description="width inside the feed-forward networks")
