@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 
 from tests import reference
@@ -110,16 +111,13 @@ def test_its_steps_are_the_whole(norm_first):
 
 def test_every_weight_learns():
     """The projections and the labels are told apart by what the model writes."""
-    import tensorflow as tf
-
     model = model_of()
     tree = [IDS[token] for token in ["(S", "(NP", "DT", "NN", ")NP", "(VP", "NN", ")VP", ")S"]]
     source, target = np.array([[5, 6, 7, 3]]), np.array([[2, *tree]])
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(tf.square(model((source, target), training=True)))
-    for weight, gradient in zip(
-        model.told.weights, tape.gradient(loss, [w.value for w in model.told.weights]), strict=True
-    ):
+    weights = model.told.weights
+    for weight, gradient in zip(weights, tape.gradient(loss, [each.value for each in weights]), strict=True):
         assert np.any(gradient), weight.path
 
 

@@ -131,11 +131,9 @@ class TreeState(NextWord):
         def open_at(level: Any) -> tuple[Any, Any]:
             """The label and the first word of the open constituent at a depth."""
             latest = ops.max(ops.where(opens & ops.equal(depth, level), numbers, 0), axis=2, keepdims=True)
-            its_bracket = ops.cast(ops.equal(numbers, latest), "int32")
-            is_none = ops.equal(latest, 0)[:, :, 0]
-            return ops.sum(its_bracket * labels, axis=2), ops.sum(its_bracket * words, axis=2) - ops.cast(
-                is_none, "int32"
-            )
+            bracket = ops.cast(ops.equal(numbers, latest), "int32")  # 1 where it stands, if there is one
+            first = ops.where(latest[:, :, 0] > 0, ops.sum(bracket * words, axis=2), -1)
+            return ops.sum(bracket * labels, axis=2), first
 
         level, coming = depth[:, :, -1:], words[:, :, -1]
         (label, first), (parent, _) = open_at(level), open_at(level - 1)
