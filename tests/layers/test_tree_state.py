@@ -30,8 +30,9 @@ def layer():
 
 def by_a_stack(tokens):
     """The state of a tree of which these tokens have been written."""
-    stack, words = [(0, -1), (0, -1)], 0  # label and first word; what is around the root
+    stack, words, empty = [(0, -1), (0, -1)], 0, 0  # label and first word; what is around the root
     for token in tokens:
+        empty = empty + 1 if token[0] == "(" else 0
         if token in TAGS:
             words += 1
         elif token[0] == "(":
@@ -39,7 +40,7 @@ def by_a_stack(tokens):
         else:
             stack.pop()
     (parent, _), (label, first) = stack[-2:]
-    return {"next": words, "last": words - 1, "first": first, "label": label, "parent": parent}
+    return {"next": words, "last": words - 1, "first": first, "label": label, "parent": parent, "empty": empty}
 
 
 @settings(max_examples=40, deadline=None)
@@ -66,7 +67,7 @@ def test_padding_may_stand_anywhere(layer):
 
 def test_it_is_its_definition():
     layer = reference.randomise(built(TreeState(8, 20, SIZE, *TOLD)))
-    last, first, labels = layer.get_weights()
+    last, first, labels, empty = layer.get_weights()
     tree = ["(S", "(NP", "DT", "NN", ")NP", "(VP", "NN", "(NP", "NN", ")NP", ")VP", ".", ")S"]
     source = np.array([[5, 15, 6, 7, 16, 17, 8, 9, 3, 0]])  # 15 to 17 go on with a word, 3 comes last
     context = np.random.default_rng(1).standard_normal((1, 10, 8)).astype("float32")
@@ -75,7 +76,8 @@ def test_it_is_its_definition():
     told = layer(source, target, context).numpy()[0]
     for position in range(target.shape[1]):
         state = by_a_stack(tree[:position])
-        expected = words[state["next"]] + (labels[state["label"]] + labels[len(LABELS) + 1 + state["parent"]]) * 8**0.5
+        learned = labels[state["label"]] + labels[len(LABELS) + 1 + state["parent"]] + empty[min(state["empty"], 7)]
+        expected = words[state["next"]] + learned * 8**0.5
         if state["last"] >= 0:
             expected = expected + words[state["last"]] @ last
         if state["first"] >= 0:

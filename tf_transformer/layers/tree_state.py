@@ -14,6 +14,10 @@ from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.next_word import NextWord, marked
 
+# How many constituents without a word are told apart; more count as so many. Without this number a model can't tell how
+# often it has opened the same label in a row.
+MOST_EMPTY = 7
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class TreeState(NextWord):
@@ -26,7 +30,8 @@ class TreeState(NextWord):
 
     - the encoder's output at the next word, as `NextWord` tells it,
     - projections of the encoder's output at the last word, and at the first word of the innermost open constituent,
-    - embeddings of that constituent's label, and of the label of the constituent that it is in.
+    - embeddings of that constituent's label, of the label of the constituent that it is in, and of the number of
+      constituents that have been opened since the last word or closing bracket.
 
     Transition-based parsers decide on these (Dyer et al., 2016; Stern et al., 2017).
 
@@ -50,7 +55,7 @@ class TreeState(NextWord):
         >>> layer(source, target, np.ones((1, 4, 8), "float32")).shape
         TensorShape([1, 5, 8])
         >>> {name: int(value[0, 0]) for name, value in layer.follow(target[:, None]).items()}
-        {'next': 2, 'last': 1, 'first': 1, 'label': 2, 'parent': 1}
+        {'next': 2, 'last': 1, 'first': 1, 'label': 2, 'parent': 1, 'empty': 0}
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class TreeState(NextWord):
         self.first = Dense(self.d_model, use_bias=False, name="first", dtype=self.dtype_policy)
         # The innermost constituent's labels, the first of which is none; then as many of the one that it is in.
         self.labels = TokenEmbedding(2 * self._no_parent, self.d_model, name="labels", dtype=self.dtype_policy)
+        self.empty = TokenEmbedding(MOST_EMPTY + 1, self.d_model, name="empty", dtype=self.dtype_policy)
 
     @property
     def opening_brackets(self) -> list[int]:
@@ -89,6 +95,7 @@ class TreeState(NextWord):
         self.last.build(context_shape)
         self.first.build(context_shape)
         self.labels.build()
+        self.empty.build()
 
     def memory(self, context: Any) -> Any:
         """What can be told of words, float (batch, 3 source_len, d_model): of the next one, the last and the first."""
@@ -107,7 +114,8 @@ class TreeState(NextWord):
         state, places = self.follow(tokens), ops.expand_dims(places, axis=1)
         here = [ops.equal(places, ops.expand_dims(state[name], axis=2)) for name in ("next", "last", "first")]
         words = ops.matmul(ops.cast(ops.concatenate(here, axis=2), memory.dtype), memory)
-        return words + self.labels(state["label"]) + self.labels(state["parent"] + self._no_parent)
+        labels = self.labels(state["label"]) + self.labels(state["parent"] + self._no_parent)
+        return words + labels + self.empty(ops.minimum(state["empty"], MOST_EMPTY))
 
     def follow(self, tokens: Any) -> dict[str, Any]:
         """Works out how far trees have come.
@@ -119,7 +127,8 @@ class TreeState(NextWord):
             int32 (batch, trees) each. "next", "last" and "first" are numbers of words, from 0: the word that comes
             next, the one before it, and the first one of the innermost open constituent, -1 where there is none.
             "label" and "parent" are numbers of labels, from 1: that of the innermost open constituent, and that of the
-            constituent that it is in; 0 where there is none.
+            constituent that it is in; 0 where there is none. "empty" is the number of constituents opened since the
+            last word or closing bracket.
         """
         tokens = ops.cast(tokens, "int32")
         labels, closes = (ops.take(ops.convert_to_tensor(of), tokens, axis=0) for of in (self._labels, self._closes))
@@ -137,7 +146,9 @@ class TreeState(NextWord):
 
         level, coming = depth[:, :, -1:], words[:, :, -1]
         (label, first), (parent, _) = open_at(level), open_at(level - 1)
-        return {"next": coming, "last": coming - 1, "first": first, "label": label, "parent": parent}
+        latest_other = ops.max(ops.where(opens | ops.equal(tokens, 0), 0, numbers), axis=2, keepdims=True)
+        empty = ops.sum(ops.cast(opens & (numbers > latest_other), "int32"), axis=2)
+        return {"next": coming, "last": coming - 1, "first": first, "label": label, "parent": parent, "empty": empty}
 
     def get_config(self) -> dict[str, Any]:
         brackets = {"opening_brackets": self.opening_brackets, "closing_brackets": self.closing_brackets}

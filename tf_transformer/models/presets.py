@@ -188,7 +188,7 @@ def count_parameters(
         window: has no parameters.
         decoder_layers: layers in the decoder, where it has not as many.
         next_word: has none.
-        tree_state: as the model takes it: two projections, and for each label two embeddings, as for no label.
+        tree_state: as the model takes it: two projections, two embeddings of each label and of none, and some numbers'.
 
     Returns:
         The number of parameters.
@@ -217,7 +217,11 @@ def count_parameters(
         "target": input_vocab_size + target_vocab_size,
         "none": input_vocab_size + 2 * target_vocab_size,
     }[share_embeddings]
-    told = 2 * d_model * d_model + 2 * (len(tree_state[2]) + 1) * d_model if tree_state is not None else 0
+    told = 0
+    if tree_state is not None:
+        from tf_transformer.layers.tree_state import MOST_EMPTY  # Keras takes seconds, and few ask for it
+
+        told = 2 * d_model * d_model + (2 * (len(tree_state[2]) + 1) + MOST_EMPTY + 1) * d_model
     layers = num_layers * encoder_layer + (num_layers if decoder_layers is None else decoder_layers) * decoder_layer
     return layers + closing_norms + positions + rows * d_model + told
 
