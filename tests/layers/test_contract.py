@@ -26,6 +26,7 @@ from tf_transformer import (
     Residual,
     TokenEmbedding,
     Transformer,
+    TreeState,
 )
 
 random = np.random.default_rng(0)
@@ -86,7 +87,10 @@ class Case:
 HEADS = {"num_heads": 2, "key_dim": 3, "value_dim": 5}
 RATES = {"dropout_rate": 0.2, "attention_dropout_rate": 0.3, "activation_dropout_rate": 0.4}
 LAYER = {"d_model": 8, **HEADS, "dff": 16, **RATES, "norm_first": True}
-TOLD = {"next_word": [[3, 5, 6, 7, 8], [4, 9, 10]]}
+BRACKETS = {"opening_brackets": [11, 13], "closing_brackets": [12, 14]}
+WORDS = list(range(1, 11))  # so many that some are in any source
+TREES = np.array([[11, 3, 13, 4], [13, 5, 6, 0]], "int32")
+TOLD = {"next_word": None, "tree_state": [WORDS, WORDS, [11, 13], [12, 14]], "decoder_layers": 2}
 STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9}
 
 CASES = [
@@ -133,11 +137,24 @@ CASES = [
         (2, 4, 8),
     ),
     Case(
+        TreeState,
+        {
+            "d_model": 8,
+            "input_vocab_size": 20,
+            "target_vocab_size": 20,
+            "opening": WORDS,
+            "writing": WORDS,
+            **BRACKETS,
+        },
+        [tokens(5), TREES, vectors(5)],
+        (2, 4, 8),
+    ),
+    Case(
         Transformer,
         {**STACK, "input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all", "window": 2, **TOLD},
-        [tokens(5), tokens(4)],
+        [tokens(5), TREES],
         (2, 4, 20),
-        {"encoder": [(2, 2, 5, 5)], "decoder": [(2, 2, 4, 4)], "cross": [(2, 2, 4, 5)]},
+        {"encoder": [(2, 2, 5, 5)], "decoder": 2 * [(2, 2, 4, 4)], "cross": 2 * [(2, 2, 4, 5)]},
         one_argument=True,
     ),
     Case(

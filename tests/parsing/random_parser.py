@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tf_transformer import DecodingOptions, Transformer
 from tf_transformer.parsing import linearise, read_tree
-from tf_transformer.parsing.next_word import next_word_tokens
+from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
 from tf_transformer.parsing.parser import Parser
 from tf_transformer.tokenizers import train_parsing_tokenizers
 
@@ -30,13 +30,14 @@ def tagged(tree):
     return " ".join(next(tags) if token == "XX" else token for token in tree.split())
 
 
-def make_parser(seed, next_word=False, tags=False, **options):
+def make_parser(seed, told=None, tags=False, **options):
     pairs = [(sentence, tagged(tree) if tags else tree) for sentence, tree in SENTENCES]
     tokenizers = train_parsing_tokenizers(pairs, vocab_size=300)
     sizes = {"input_vocab_size": 300, "target_vocab_size": tokenizers.target.vocab_size}
     keras.utils.set_random_seed(seed)
-    told = next_word_tokens(tokenizers) if next_word else None
-    model = Transformer(1, 16, 2, 32, **sizes, share_embeddings="target", max_length=MAX_LENGTH, next_word=told)
+    tokens = {"next_word": next_word_tokens, "tree_state": tree_state_tokens}
+    more = {told: tokens[told](tokenizers)} if told else {}
+    model = Transformer(1, 16, 2, 32, **sizes, share_embeddings="target", max_length=MAX_LENGTH, **more)
     return Parser(model, tokenizers, DecodingOptions(**options))
 
 

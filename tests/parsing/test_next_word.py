@@ -1,4 +1,4 @@
-"""A parser whose decoder is told which word comes next, from its recipe to its SavedModel."""
+"""A parser whose decoder is told which word comes next, or the state of the tree, from its recipe to its SavedModel."""
 
 import keras
 import numpy as np
@@ -16,10 +16,15 @@ RECIPE = DEMO.parent / "parsing_demo.yaml"
 TEXTS = [sentence for sentence, _ in SENTENCES]
 
 
+@pytest.fixture(scope="module", params=["next_word", "tree_state"])
+def told(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def parser():
+def parser(told):
     """Of random weights; its beams move about."""
-    return make_parser(seed=1, next_word=True, beam_size=3, extra_length=12)
+    return make_parser(seed=1, told=told, beam_size=3, extra_length=12)
 
 
 def test_a_score_is_that_of_the_tree(parser):
@@ -35,7 +40,7 @@ def test_words_of_any_kind_have_a_tree(parser):
         assert (read_tree(tree.decode()).words() if words else []) == words
 
 
-def test_its_files_hold_it(parser, tmp_path):
+def test_its_files_hold_it(parser, told, tmp_path):
     """Its export can do nothing but parse, which takes less time than all signatures."""
     parser.model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
@@ -43,12 +48,15 @@ def test_its_files_hold_it(parser, tmp_path):
     folder = export_saved_model(with_nothing_but(parser, "parse"), tmp_path / "parser")
     loaded = tf.saved_model.load(folder).signatures["parse"](text=tf.constant(TEXTS))
     np.testing.assert_array_equal(loaded["tree"], parser.parse(TEXTS)["tree"])
-    with pytest.raises(UserError, match="does not support model.next_word"):
+    with pytest.raises(UserError, match=f"does not support model.{told}"):
         export_ctranslate2(parser.model, parser.tokenizers, tmp_path / "ct2")
 
 
 def test_recipes_that_can_t_have_it_or_tags():
     assert "only of trees" in refusal(DEMO, "model.next_word=true")
     assert "only the words of trees have tags" in refusal(DEMO, "data.tags=true")
-    told = refusal(RECIPE, "model.next_word=true", "tokenizer.kind=wordpiece")
-    assert "model.next_word is true" in told and "parts words at punctuation" in told
+    assert "writes no trees" in refusal(DEMO, "model.tree_state=true")
+    for key in "next_word", "tree_state":
+        message = refusal(RECIPE, f"model.{key}=true", "tokenizer.kind=wordpiece")
+        assert f"model.{key} is true" in message and "parts words at punctuation" in message
+    assert "which includes it" in refusal(RECIPE, "model.next_word=true", "model.tree_state=true")

@@ -36,9 +36,10 @@ data: {kind: demo, root: null, dataset: null, source_language: en, target_langua
   validation: validation, test: test, tags: false, invalid_utf8: error, damaged: error, max_length: 128,
   max_ratio: null, batch_tokens: 4096, shuffle_buffer: 100000}
 tokenizer: {kind: bpe, vocab_size: 300, joint: true}
-model: {kind: transformer, preset: null, num_layers: 1, d_model: 8, num_heads: 2, dff: 16, dropout_rate: 0.1,
-  attention_dropout_rate: 0.0, activation_dropout_rate: 0.0, key_dim: null, value_dim: null,
-  norm_first: false, position: sinusoidal, window: null, next_word: false, max_length: 512, share_embeddings: all}
+model: {kind: transformer, preset: null, num_layers: 1, decoder_layers: null, d_model: 8, num_heads: 2, dff: 16,
+  dropout_rate: 0.1, attention_dropout_rate: 0.0, activation_dropout_rate: 0.0, key_dim: null, value_dim: null,
+  norm_first: false, position: sinusoidal, window: null, next_word: false, tree_state: false, max_length: 512,
+  share_embeddings: all}
 training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: null, learning_rate_scale: 1.0,
   weight_decay: 0.0, clip_norm: null, ema: null, label_smoothing: 0.1, r_drop: 0.0,
   gradient_accumulation: 1, parallel_parts: 1, precision: float32, jit_compile: false, steps_per_execution: 1,

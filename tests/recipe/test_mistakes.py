@@ -124,9 +124,9 @@ RIGHT = {
     "text": "name data.root data.dataset data.source_language data.target_language data.train "
     "data.validation data.test",
     "whole": "seed data.max_length data.max_ratio data.batch_tokens data.shuffle_buffer tokenizer.vocab_size "
-    "model.num_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim model.window "
-    "model.max_length training.steps training.warmup_steps training.learning_rate training.learning_rate_scale "
-    "training.weight_decay training.clip_norm "
+    "model.num_layers model.decoder_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim "
+    "model.window model.max_length training.steps training.warmup_steps training.learning_rate "
+    "training.learning_rate_scale training.weight_decay training.clip_norm "
     "training.r_drop training.gradient_accumulation training.parallel_parts training.steps_per_execution "
     "training.validate_every training.keep_checkpoints training.average_checkpoints training.save_every_seconds "
     "training.early_stopping training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "

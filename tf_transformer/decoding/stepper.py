@@ -43,7 +43,7 @@ class Stepper:
 
     Args:
         model: a built model whose decoder is a `Decoder`; its encoder, called on source ids, gives the context.
-        next_word: the layer that tells the decoder which word comes next, if the model has one.
+        told: the layer that tells the decoder something of the words or the tree, if the model has one.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -58,7 +58,7 @@ class Stepper:
         TensorShape([1, 20])
     """
 
-    def __init__(self, model: SequenceModel, next_word: NextWord | None = None) -> None:
+    def __init__(self, model: SequenceModel, told: NextWord | None = None) -> None:
         decoder = model.decoder
         self.model = model
         dtype = model.compute_dtype
@@ -67,7 +67,7 @@ class Stepper:
         self.positions = ops.convert_to_tensor(decoder.position_encoding.table, dtype)
         self.layers = [_LayerWeights(layer) for layer in decoder.layers]
         self.norm = _norm(decoder.norm) if decoder.norm_first else None
-        self.next_word = next_word
+        self.told = told
 
     @property
     def derived(self) -> list[Any]:
@@ -100,17 +100,18 @@ class Stepper:
             each step makes longer; the "settled_keys" and "settled_values", which `settle` moves them to, since what is
             made longer is copied; "context_keys" and "context_values" of encoder-decoder attention, (batch, heads,
             source_len, width), which are final; and "context_mask", what is added to logits, float (batch, 1, 1,
-            source_len). Of a model with `next_word` also "context", float (batch, source_len, d_model), "words", int32
-            (batch, source_len), and "written", int32 (batch, 0 entries), which each step makes longer. A cache of fixed
-            size has `steps * beams` entries from the start, and nothing settled.
+            source_len). Of a model that is told something also "memory" and "places", as its layer gives them, and
+            "tokens", int32 (batch, 0 entries), which each step makes longer. A cache of fixed size has `steps * beams`
+            entries from the start, and nothing settled.
         """
         context = self.model.encoder(source_ids, training=False)
         entries = None if steps is None else steps * beams
         told = {}
-        if self.next_word is not None:
-            words = self.next_word.words(source_ids)
+        if self.told is not None:
+            places = self.told.places(source_ids)
             room = unknown_zero() if entries is None else entries
-            told = {"context": context, "words": words, "written": ops.zeros((ops.shape(words)[0], room), "int32")}
+            tokens = ops.zeros((ops.shape(places)[0], room), "int32")
+            told = {"memory": self.told.memory(context), "places": places, "tokens": tokens}
         return {
             **told,
             "layers": [layer.start_cache(context, entries) for layer in self.layers],
@@ -133,13 +134,14 @@ class Stepper:
         beams = ops.shape(history)[1]
         # A forbidden entry's weight is exactly 0: any logit vanishes beside this in float32.
         mask = ops.where(ops.expand_dims(history, axis=1), 0.0, FORBIDDEN)
-        x = ops.take(self.embeddings, ids, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
-        if self.next_word is not None:
-            written = ops.reshape(self.next_word.written(ids), (-1, beams))
-            written = append(cache["written"], written, 1, position, _is_fixed(cache["layers"][0]))
-            cache = {**cache, "written": written}
-            coming = ops.sum(ops.cast(history, "int32") * ops.expand_dims(cache["written"], axis=1), axis=2)
-            added = self.next_word.read(cache["words"], coming, cache["context"])
+        untold = ids if self.told is None else self.told.untold(ids)
+        x = ops.take(self.embeddings, untold, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
+        if self.told is not None:
+            own = ops.reshape(ids, (-1, beams))
+            tokens = append(cache["tokens"], own, 1, position, _is_fixed(cache["layers"][0]))
+            cache = {**cache, "tokens": tokens}
+            so_far = ops.where(history, ops.expand_dims(tokens, axis=1), 0)
+            added = self.told.tell(cache["places"], cache["memory"], so_far)
             x = x + ops.reshape(added, ops.shape(x))
         layers = []
         for layer, part in zip(self.layers, cache["layers"], strict=True):
@@ -159,8 +161,8 @@ class Stepper:
         """
         layers = [layer.settle(part, rows, entries) for layer, part in zip(self.layers, cache["layers"], strict=True)]
         others = {name: ops.take(cache[name], rows, axis=0) for name in cache if name != "layers"}
-        if self.next_word is not None:
-            others["written"] = pick_entries(others["written"][:, None], entries)[:, 0]
+        if self.told is not None:
+            others["tokens"] = pick_entries(others["tokens"][:, None], entries)[:, 0]
         return {**others, "layers": layers}
 
 

@@ -20,7 +20,7 @@ def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int, **
         recipe: the experiment.
         input_vocab_size: number of source tokens.
         target_vocab_size: number of target tokens.
-        **more: arguments of the model that a recipe can't tell, such as the tokens of `next_word`.
+        **more: arguments of the model that a recipe can't tell, such as the tokens of `tree_state`.
 
     Example:
         >>> from tf_transformer.recipe import load_recipe

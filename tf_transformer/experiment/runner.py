@@ -31,7 +31,7 @@ from tf_transformer.experiment.fitting import fit
 from tf_transformer.experiment.scoring import evaluate
 from tf_transformer.model_card import renewed, versions
 from tf_transformer.models.kinds import MODEL_KINDS
-from tf_transformer.parsing.next_word import next_word_tokens
+from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import (
@@ -129,8 +129,8 @@ def _train(
         batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple)
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     without = MODEL_KINDS[recipe.model.kind].without
-    tells = recipe.model.next_word and "next_word" not in without
-    told = {"next_word": next_word_tokens(tokenizers)} if tells else {}
+    tokens = {"next_word": next_word_tokens, "tree_state": tree_state_tokens}
+    told = {key: tokens[key](tokenizers) for key in tokens if getattr(recipe.model, key) and key not in without}
     with strategy.scope():
         model = make_model(recipe, *sizes, **told)
     # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.

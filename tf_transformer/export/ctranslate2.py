@@ -102,8 +102,9 @@ def export_ctranslate2(
         raise UserError(f"CTranslate2 supports Transformers, not a {type(model).__name__}; export this as a SavedModel")
     if model.window is not None:
         raise UserError("CTranslate2 does not support attention with a window; export this as a SavedModel")
-    if model.next_word is not None:
-        raise UserError("CTranslate2 does not support model.next_word; export this as a SavedModel")
+    for key in "next_word", "tree_state":
+        if getattr(model, key) is not None:
+            raise UserError(f"CTranslate2 does not support model.{key}; export this as a SavedModel")
     if tokenizers.target_kind == "brackets":
         raise UserError("CTranslate2 can't restrict its search to trees; export a parser as a SavedModel")
     folder = free_folder(destination)
@@ -147,7 +148,8 @@ def transformer_spec(model: SequenceModel, tokenizers: TokenizerPair) -> Any:
         UserError: CTranslate2 isn't installed.
     """
     specs = import_ctranslate2().specs
-    spec = specs.TransformerSpec.from_config(model.num_layers, model.num_heads, pre_norm=model.norm_first)
+    layers = len(model.encoder.layers), len(model.decoder.layers)
+    spec = specs.TransformerSpec.from_config(layers, model.num_heads, pre_norm=model.norm_first)
     _set_stack(spec.encoder, model.encoder)
     _set_stack(spec.decoder, model.decoder)
     for layer_spec, layer in zip(spec.decoder.layer, model.decoder.layers, strict=True):

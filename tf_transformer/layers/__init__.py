@@ -14,5 +14,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "next_word": ["NextWord"],
         "positions": ["PositionEncoding", "positional_encoding"],
         "residual": ["Residual"],
+        "tree_state": ["TreeState"],
     },
 )

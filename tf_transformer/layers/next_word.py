@@ -11,6 +11,10 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.layers.arguments import check_sizes
+from tf_transformer.layers.masks import look_ahead_mask
+
+# Marks that no word begins at a place. No word that is asked for has this number: that before the first is -1.
+NO_WORD = -2
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -54,18 +58,21 @@ class NextWord(keras.layers.Layer):
         self.input_vocab_size, self.target_vocab_size = check_sizes(
             input_vocab_size=input_vocab_size, target_vocab_size=target_vocab_size
         )
-        self._opens = _marked("opening", opening, self.input_vocab_size)
-        self._writes = _marked("writing", writing, self.target_vocab_size)
+        self._begins = marked("opening", opening, self.input_vocab_size)
+        self._writes = marked("writing", writing, self.target_vocab_size)
 
     @property
     def opening(self) -> list[int]:
         """The source tokens with which a word begins."""
-        return np.flatnonzero(self._opens).tolist()
+        return np.flatnonzero(self._begins).tolist()
 
     @property
     def writing(self) -> list[int]:
         """The target tokens that stand for a word."""
         return np.flatnonzero(self._writes).tolist()
+
+    def build(self, source_ids_shape: tuple, target_ids_shape: tuple, context_shape: tuple) -> None:
+        pass
 
     def call(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
         """Works out what each target position is told.
@@ -78,31 +85,41 @@ class NextWord(keras.layers.Layer):
         Returns:
             float (batch, target_len, width).
         """
-        coming = ops.cumsum(self.written(target_ids), axis=1)
-        return self.read(self.words(source_ids), coming, ops.cast(context, self.compute_dtype))
+        target_ids = ops.cast(target_ids, "int32")
+        so_far = ops.where(look_ahead_mask(ops.shape(target_ids)[1]), ops.expand_dims(target_ids, axis=1), 0)
+        return self.tell(self.places(source_ids), self.memory(context), so_far)
 
-    def words(self, source_ids: Any) -> Any:
-        """Which word begins at each source position, int32 (batch, source_len), from 0; -1 where none does."""
-        opens = ops.take(ops.convert_to_tensor(self._opens), ops.cast(source_ids, "int32"), axis=0)
-        return ops.where(opens > 0, ops.cumsum(opens, axis=1) - 1, -1)
+    def places(self, source_ids: Any) -> Any:
+        """Which word begins at each source position, int32 (batch, source_len), from 0; `NO_WORD` where none does."""
+        begins = ops.take(ops.convert_to_tensor(self._begins), ops.cast(source_ids, "int32"), axis=0)
+        return ops.where(begins > 0, ops.cumsum(begins, axis=1) - 1, NO_WORD)
+
+    def memory(self, context: Any) -> Any:
+        """What `tell` reads of the encoder's output, float (batch, source_len, width): that itself."""
+        return ops.cast(context, self.compute_dtype)
 
     def written(self, target_ids: Any) -> Any:
         """1 for each target token that stands for a word, else 0; int32, in the shape of the ids."""
         return ops.take(ops.convert_to_tensor(self._writes), ops.cast(target_ids, "int32"), axis=0)
 
-    def read(self, words: Any, coming: Any, context: Any) -> Any:
-        """Picks the encoder's output at some words.
+    def untold(self, target_ids: Any) -> Any:
+        """What the decoder reads of the target beside what it is told: all of it."""
+        return target_ids
+
+    def tell(self, places: Any, memory: Any, tokens: Any) -> Any:
+        """Works out what is told of the targets that some tokens begin.
 
         Args:
-            words: as `words` gives it.
-            coming: which word is wanted, int32 (batch, n).
-            context: the encoder's output, float (batch, source_len, width).
+            places: as `places` gives it.
+            memory: as `memory` gives it.
+            tokens: int (batch, targets, length), the tokens so far of each target; 0, wherever it stands, is padding.
 
         Returns:
-            float (batch, n, width).
+            float (batch, targets, width).
         """
-        here = ops.equal(ops.expand_dims(coming, axis=2), ops.expand_dims(words, axis=1))
-        return ops.matmul(ops.cast(here, context.dtype), context)
+        coming = ops.sum(self.written(tokens), axis=2)
+        here = ops.equal(ops.expand_dims(coming, axis=2), ops.expand_dims(places, axis=1))
+        return ops.matmul(ops.cast(here, memory.dtype), memory)
 
     def compute_output_shape(self, source_ids_shape: tuple, target_ids_shape: tuple, context_shape: tuple) -> tuple:
         return (*target_ids_shape, context_shape[-1])
@@ -117,7 +134,7 @@ class NextWord(keras.layers.Layer):
         }
 
 
-def _marked(name: str, tokens: Sequence[int], size: int) -> np.ndarray:
+def marked(name: str, tokens: Sequence[int], size: int) -> np.ndarray:
     """1 for each of some tokens, 0 for the others of the vocabulary; int32 (size,)."""
     marked = np.zeros(size, "int32")
     for token in tokens:

@@ -46,6 +46,7 @@ def _recurrent() -> type[SequenceModel]:
 
 
 TRANSFORMER_ALONE = (
+    "decoder_layers",
     "num_heads",
     "dff",
     "attention_dropout_rate",
@@ -56,6 +57,7 @@ TRANSFORMER_ALONE = (
     "position",
     "window",
     "next_word",
+    "tree_state",
 )
 
 # By `model.kind` of a recipe.

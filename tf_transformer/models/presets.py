@@ -163,12 +163,14 @@ def count_parameters(
     max_length: int = 1024,
     share_embeddings: str = "none",
     window: int | None = None,
+    decoder_layers: int | None = None,
     next_word: Any = None,
+    tree_state: Any = None,
 ) -> int:
     """Counts the trainable numbers of a `Transformer` without making it.
 
     Args:
-        num_layers: layers in the encoder, and as many in the decoder.
+        num_layers: layers in the encoder, and in the decoder unless `decoder_layers` is given.
         d_model: width of the model.
         num_heads: heads of each attention.
         dff: width inside the feed-forward networks.
@@ -184,7 +186,9 @@ def count_parameters(
         max_length: positions in a learned table.
         share_embeddings: "all" (one matrix), "target" (target and projection share) or "none" (three).
         window: has no parameters.
+        decoder_layers: layers in the decoder, where it has not as many.
         next_word: has none.
+        tree_state: as the model takes it: two projections, two embeddings of each label and of none, and some numbers'.
 
     Returns:
         The number of parameters.
@@ -213,7 +217,13 @@ def count_parameters(
         "target": input_vocab_size + target_vocab_size,
         "none": input_vocab_size + 2 * target_vocab_size,
     }[share_embeddings]
-    return num_layers * (encoder_layer + decoder_layer) + closing_norms + positions + rows * d_model
+    told = 0
+    if tree_state is not None:
+        from tf_transformer.layers.tree_state import MOST_EMPTY  # Keras takes seconds, and few ask for it
+
+        told = 2 * d_model * d_model + (2 * (len(tree_state[2]) + 1) + MOST_EMPTY + 1) * d_model
+    layers = num_layers * encoder_layer + (num_layers if decoder_layers is None else decoder_layers) * decoder_layer
+    return layers + closing_norms + positions + rows * d_model + told
 
 
 def _dense(inputs: int, outputs: int) -> int:

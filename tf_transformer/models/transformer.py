@@ -13,6 +13,7 @@ from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.layers.next_word import NextWord
+from tf_transformer.layers.tree_state import TreeState
 from tf_transformer.models.presets import preset_arguments
 from tf_transformer.models.sequence_model import SequenceModel
 
@@ -22,7 +23,7 @@ class Transformer(SequenceModel):
     """Translates: reads source ids and the target so far, and gives logits for each next target token.
 
     Args:
-        num_layers: number of encoder layers, and of decoder layers, N.
+        num_layers: number of encoder layers, N, and of decoder layers unless `decoder_layers` is given.
         d_model: width of the model.
         num_heads: number of attention heads, h.
         dff: width of the feed-forward networks' hidden layer, d_ff.
@@ -40,9 +41,13 @@ class Transformer(SequenceModel):
             "target" (target embedding and projection), or "none".
         window: in the encoder, how many positions to each side of its own a position attends to; all unless given. For
             long sources: time then grows with their length and not with its square.
+        decoder_layers: number of decoder layers, as many as the encoder's unless given.
         next_word: for targets with one token for every source word: the source tokens with which a word begins, and
             the target tokens that stand for one, a pair of sequences. At each position the encoder's output at the next
             word is added to the target's embedding; see `NextWord`. The paper's model is not told.
+        tree_state: for linearised trees: as `next_word`, and then the target tokens that open and that close a
+            constituent, four sequences. At each position the state of the tree is added, the next word included; see
+            `TreeState`.
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
@@ -79,7 +84,9 @@ class Transformer(SequenceModel):
         max_length: int = 1024,
         share_embeddings: str = "none",
         window: int | None = None,
+        decoder_layers: int | None = None,
         next_word: Sequence[Sequence[int]] | None = None,
+        tree_state: Sequence[Sequence[int]] | None = None,
         **kwargs: Any,
     ) -> None:
         # TensorFlow keeps something for each name that a variable ever had, so Keras's numbering would add up.
@@ -104,10 +111,13 @@ class Transformer(SequenceModel):
             "max_length": max_length,
             "dtype": dtype,
         }
-        sizes = (num_layers, d_model, num_heads, dff)
-        self.encoder = Encoder(*sizes, input_vocab_size, embedding=shared, window=window, name="encoder", **arguments)
+        widths = (d_model, num_heads, dff)
+        self.encoder = Encoder(
+            num_layers, *widths, input_vocab_size, embedding=shared, window=window, name="encoder", **arguments
+        )
         self.decoder = Decoder(
-            *sizes,
+            num_layers if decoder_layers is None else decoder_layers,
+            *widths,
             target_vocab_size,
             embedding=shared if share_embeddings == "all" else None,
             name="decoder",
@@ -116,6 +126,7 @@ class Transformer(SequenceModel):
         # As the encoder has checked them, NumPy's numbers made Python's.
         encoder = self.encoder
         self.num_layers, self.num_heads, self.dff = encoder.num_layers, encoder.num_heads, encoder.dff
+        self.decoder_layers = None if decoder_layers is None else self.decoder.num_layers
         self.key_dim, self.value_dim = encoder.key_dim, encoder.value_dim
         self.dropout_rate = encoder.dropout_rate
         self.attention_dropout_rate = encoder.attention_dropout_rate
@@ -123,11 +134,22 @@ class Transformer(SequenceModel):
         self.norm_first = norm_first
         self.position = position
         self.window = encoder.window
-        self.next_word = self.next_word_layer = None
-        if next_word is not None:
-            layer = NextWord(self.input_vocab_size, self.target_vocab_size, *next_word, name="next_word", dtype=dtype)
-            self.next_word, self.next_word_layer = [layer.opening, layer.writing], layer
+        vocabularies = self.input_vocab_size, self.target_vocab_size
+        self.next_word = self.tree_state = None
+        self.told: NextWord | None = None  # the layer that tells the decoder something
+        if tree_state is not None:
+            told = self.told = TreeState(d_model, *vocabularies, *tree_state, name="tree_state", dtype=dtype)
+            self.tree_state = [told.opening, told.writing, told.opening_brackets, told.closing_brackets]
+        elif next_word is not None:
+            told = self.told = NextWord(*vocabularies, *next_word, name="next_word", dtype=dtype)
+            self.next_word = [told.opening, told.writing]
         self.make_projection()
+
+    def build(self, input_shape: tuple) -> None:
+        super().build(input_shape)
+        if self.told is not None:
+            source_shape, target_shape, *_ = input_shape
+            self.told.build(source_shape, target_shape, (*source_shape, self.d_model))
 
     @classmethod
     def from_preset(cls, name: str, *, input_vocab_size: int, target_vocab_size: int, **changes: Any) -> Transformer:
@@ -171,10 +193,10 @@ class Transformer(SequenceModel):
         """
         context, encoder_scores = self.encoder(source_ids, return_attention_scores=True, training=training)
         x, decoder_scores = self.decoder(
-            target_ids,
+            self.told.untold(target_ids) if self.told else target_ids,
             context,
             context_mask=padding_mask(source_ids),
-            added=self.next_word_layer(source_ids, target_ids, context) if self.next_word else None,
+            added=self.told(source_ids, target_ids, context) if self.told else None,
             return_attention_scores=True,
             training=training,
         )
@@ -182,7 +204,7 @@ class Transformer(SequenceModel):
 
     def stepper(self) -> Stepper:
         """Reads the weights for one search; see there."""
-        return Stepper(self, self.next_word_layer)
+        return Stepper(self, self.told)
 
     def share_constants(self) -> None:
         """Makes one tensor of the sinusoids, where every graph of an export would hold a copy."""
@@ -195,6 +217,7 @@ class Transformer(SequenceModel):
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
+            "decoder_layers": self.decoder_layers,
             "num_heads": self.num_heads,
             "dff": self.dff,
             "dropout_rate": self.dropout_rate,
@@ -206,4 +229,5 @@ class Transformer(SequenceModel):
             "position": self.position,
             "window": self.window,
             "next_word": self.next_word,
+            "tree_state": self.tree_state,
         }

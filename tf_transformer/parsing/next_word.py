@@ -1,4 +1,4 @@
-"""The tokens that give a parser's decoder the sentence's next word."""
+"""The tokens by which a parser's decoder is told the sentence's next word, or the state of the tree."""
 
 from __future__ import annotations
 
@@ -29,3 +29,23 @@ def next_word_tokens(tokenizers: TokenizerPair) -> tuple[list[int], list[int]]:
     pieces = tokenizers.source.pieces(list(range(tokenizers.source.vocab_size)))
     opening = [token for token, piece in enumerate(pieces) if piece.startswith("▁") or token == END_ID]
     return opening, [token for token, stands in enumerate(tokenizers.target.stands_for_word) if stands]
+
+
+def tree_state_tokens(tokenizers: TokenizerPair) -> tuple[list[int], list[int], list[int], list[int]]:
+    """The tokens of `next_word_tokens`, and then those of a linearised tree that open and that close a constituent.
+
+    Args:
+        tokenizers: as `next_word_tokens` takes them.
+
+    Returns:
+        What a `Transformer` takes as `tree_state`.
+
+    Example:
+        >>> from tf_transformer.tokenizers import train_parsing_tokenizers
+        >>> tokenizers = train_parsing_tokenizers([("a dog", "(NP XX XX )NP")], vocab_size=270)
+        >>> [tokenizers.target.pieces(tokens) for tokens in tree_state_tokens(tokenizers)[1:]]
+        [['XX'], ['(NP'], [')NP']]
+    """
+    target = tokenizers.target
+    brackets = ([token for token, label in enumerate(labels) if label] for labels in (target.opens, target.closes))
+    return *next_word_tokens(tokenizers), *brackets

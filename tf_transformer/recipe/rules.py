@@ -20,17 +20,23 @@ def check_task(recipe: Recipe) -> None:
             refuse("data.tags", "is true; it must be false, since only the words of trees have tags")
         if recipe.model.next_word:
             refuse("model.next_word", "is true; it must be false, since only of trees it is known which comes next")
+        if recipe.model.tree_state:
+            refuse("model.tree_state", "is true; it must be false, since task translation writes no trees")
         if not recipe.evaluation.grammar:
             refuse("evaluation.grammar", "is false; it must be true, since task translation has no grammar")
         return
+    parts_words = TOKENIZER_KINDS[recipe.tokenizer.kind].parts_words
+    whole_words = f"false with tokenizer.kind: {recipe.tokenizer.kind}, which parts words at punctuation; or take bpe"
     for key, value, rule in (
         ("data.kind", recipe.data.kind in ("trees", "demo"), "trees, or demo"),
         ("tokenizer.joint", not recipe.tokenizer.joint, "false: trees have a vocabulary of their own"),
         ("model.share_embeddings", recipe.model.share_embeddings != "all", "target or none"),
+        ("model.next_word", not (recipe.model.next_word and parts_words), whole_words),
+        ("model.tree_state", not (recipe.model.tree_state and parts_words), whole_words),
         (
             "model.next_word",
-            not (recipe.model.next_word and TOKENIZER_KINDS[recipe.tokenizer.kind].parts_words),
-            f"false with tokenizer.kind: {recipe.tokenizer.kind}, which parts words at punctuation; or take bpe",
+            not (recipe.model.next_word and recipe.model.tree_state),
+            "false with model.tree_state, which includes it",
         ),
         ("evaluation.lowercase", not recipe.evaluation.lowercase, "false"),
         ("evaluation.tokenize", recipe.evaluation.tokenize == "13a", "left out: it is BLEU's"),

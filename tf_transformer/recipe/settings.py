@@ -141,7 +141,8 @@ class ModelSettings(_Settings):
 
     kind: Literal[tuple(MODEL_KINDS)] = Field("transformer", description="which model it is")
     preset: str | None = Field(None, description="a configuration of the paper, for the settings that are not given")
-    num_layers: Count = Field(description="layers in the encoder, and as many in the decoder")
+    num_layers: Count = Field(description="layers in the encoder, and in the decoder unless decoder_layers is given")
+    decoder_layers: Count | None = Field(None, description="layers in the decoder; null for as many as in the encoder")
     d_model: Count = Field(description="width of the model")
     num_heads: Count = Field(description="heads of each attention")
     dff: Count = Field(description="width inside the feed-forward networks")
@@ -154,6 +155,7 @@ class ModelSettings(_Settings):
     position: Literal[POSITIONS] = Field("sinusoidal", description="how positions are encoded")
     window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
     next_word: bool = Field(False, description="a parser's decoder receives the encoder's output at the next word")
+    tree_state: bool = Field(False, description="a parser's decoder receives the state of the tree, with the next word")
     max_length: Count = Field(512, description="longest sequence that the model can process")
     share_embeddings: Literal[SHARING] = Field("all", description="which embedding and projection matrices are shared")
 
@@ -178,7 +180,8 @@ class ModelSettings(_Settings):
             target_vocab_size: size of the target vocabulary.
 
         Returns:
-            A new dictionary of every argument that the kind of model has, but for `next_word`, which takes tokens.
+            A new dictionary of every argument that the kind of model has, but for `next_word` and `tree_state`, which
+            take tokens.
 
         Example:
             >>> from tf_transformer.recipe import load_recipe
@@ -186,7 +189,7 @@ class ModelSettings(_Settings):
             1000
         """
         sizes = {"input_vocab_size": input_vocab_size, "target_vocab_size": target_vocab_size}
-        without = {"kind", "preset", "next_word", *MODEL_KINDS[self.kind].without}
+        without = {"kind", "preset", "next_word", "tree_state", *MODEL_KINDS[self.kind].without}
         return {**self.model_dump(exclude=without), **sizes}
 
 

@@ -31,7 +31,11 @@ CONFIGURATIONS = {
     "post-norm, sinusoids, one vocabulary, all shared": {"share_embeddings": "all"},
     "pre-norm, sinusoids, one vocabulary, all shared": {"share_embeddings": "all", "norm_first": True},
     "post-norm, learned, two vocabularies, target shared": {"share_embeddings": "target", "position": "learned"},
-    "pre-norm, learned, two vocabularies, none shared": {"position": "learned", "norm_first": True},
+    "pre-norm, learned, two vocabularies, none shared": {
+        "position": "learned",
+        "norm_first": True,
+        "decoder_layers": 1,
+    },
     "wide values": {"key_dim": 2, "value_dim": 6},
     "wide keys": {"key_dim": 5, "value_dim": 3},
 }

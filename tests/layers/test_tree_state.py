@@ -1,0 +1,136 @@
+"""What a decoder is told of a tree, against a stack machine; and that the search is told the same."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+
+from tests import reference
+from tests.parsing.random_trees import LABELS, TAGS, trees
+from tf_transformer import Transformer, TreeState, count_parameters
+from tf_transformer.parsing import linearise
+
+# Ids of a tree's tokens, from 4: the tags, then the brackets of each label.
+TOKENS = [*TAGS, *(bracket + label for label in LABELS for bracket in "()")]
+IDS = {token: place for place, token in enumerate(TOKENS, start=4)}
+SIZE = len(TOKENS) + 4
+WRITING = [IDS[tag] for tag in TAGS]
+OPENING, CLOSING = [IDS[f"({label}"] for label in LABELS], [IDS[f"){label}"] for label in LABELS]
+BEGINNING = [3, 5, 6, 7, 8, 9, 10]
+TOLD = [BEGINNING, WRITING, OPENING, CLOSING]
+SIZES = {"num_layers": 2, "d_model": 16, "num_heads": 2, "dff": 24, "max_length": 64}
+VOCABULARIES = {"input_vocab_size": 20, "target_vocab_size": SIZE}
+
+
+@pytest.fixture(scope="module")
+def layer():
+    return TreeState(8, 20, SIZE, *TOLD)
+
+
+def by_a_stack(tokens):
+    """The state of a tree of which these tokens have been written."""
+    stack, words, empty = [(0, -1), (0, -1)], 0, 0  # label and first word; what is around the root
+    for token in tokens:
+        empty = empty + 1 if token[0] == "(" else 0
+        if token in TAGS:
+            words += 1
+        elif token[0] == "(":
+            stack.append((LABELS.index(token[1:]) + 1, words))
+        else:
+            stack.pop()
+    (parent, _), (label, first) = stack[-2:]
+    return {"next": words, "last": words - 1, "first": first, "label": label, "parent": parent, "empty": empty}
+
+
+@settings(max_examples=40, deadline=None)
+@given(tree=trees)
+def test_it_follows_a_tree(layer, tree):
+    """At every position: the position's own tokens so far are one tree of the batch's."""
+    tokens = linearise(tree, tags=True)
+    ids = np.array([2, *(IDS[token] for token in tokens)])
+    so_far = np.tril(np.broadcast_to(ids, (len(ids), len(ids))))
+    state = {name: value[0].numpy() for name, value in layer.follow(so_far[None]).items()}
+    for position in range(len(ids)):
+        assert {name: value[position] for name, value in state.items()} == by_a_stack(tokens[:position])
+
+
+def test_padding_may_stand_anywhere(layer):
+    """As a search has it, in whose cache the tokens of other hypotheses lie between those of one."""
+    random = np.random.default_rng(0)
+    ids = random.choice(SIZE, 30)
+    apart = np.zeros(90, int)
+    apart[np.sort(random.choice(89, 30, replace=False))] = ids
+    for name, value in layer.follow(apart[None, None]).items():
+        np.testing.assert_array_equal(value, layer.follow(ids[None, None])[name])
+
+
+def test_it_is_its_definition():
+    layer = reference.randomise(built(TreeState(8, 20, SIZE, *TOLD)))
+    last, first, labels, empty = layer.get_weights()
+    tree = ["(S", "(NP", "DT", "NN", ")NP", "(VP", "NN", "(NP", "NN", ")NP", ")VP", ".", ")S"]
+    source = np.array([[5, 15, 6, 7, 16, 17, 8, 9, 3, 0]])  # 15 to 17 go on with a word, 3 comes last
+    context = np.random.default_rng(1).standard_normal((1, 10, 8)).astype("float32")
+    words = context[0, np.isin(source[0], BEGINNING)]
+    target = np.array([[2, *(IDS[token] for token in tree)]])
+    told = layer(source, target, context).numpy()[0]
+    for position in range(target.shape[1]):
+        state = by_a_stack(tree[:position])
+        learned = labels[state["label"]] + labels[len(LABELS) + 1 + state["parent"]] + empty[min(state["empty"], 7)]
+        expected = words[state["next"]] + learned * 8**0.5
+        if state["last"] >= 0:
+            expected = expected + words[state["last"]] @ last
+        if state["first"] >= 0:
+            expected = expected + words[state["first"]] @ first
+        np.testing.assert_allclose(told[position], expected, rtol=0, atol=1e-5)
+
+
+def built(layer):
+    layer.build((None, None), (None, None), (None, None, 8))
+    return layer
+
+
+def model_of(**changes):
+    keras.utils.set_random_seed(0)
+    model = Transformer(**SIZES, **VOCABULARIES, tree_state=TOLD, **changes)
+    model.build(((None, None), (None, None)))
+    return reference.randomise(model)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_its_steps_are_the_whole(norm_first):
+    """Of any tokens, those of no tree too."""
+    random = np.random.default_rng(2)
+    source, target = random.integers(3, 20, (3, 12)).astype("int32"), random.integers(4, SIZE, (3, 25)).astype("int32")
+    source[1, 7:], target[0, 10:] = 0, 0
+    model = model_of(norm_first=norm_first)
+    stepper, expected = model.stepper(), model((source, target))
+    cache = stepper.start_cache(source)
+    for position in range(target.shape[1]):
+        logits, cache = stepper.step(target[:, position], position, cache, np.ones((1, 1, position + 1), bool))
+        np.testing.assert_allclose(logits, expected[:, position], rtol=0, atol=1e-4)
+
+
+def test_every_weight_learns():
+    """The projections and the labels are told apart by what the model writes."""
+    model = model_of()
+    tree = [IDS[token] for token in ["(S", "(NP", "DT", "NN", ")NP", "(VP", "NN", ")VP", ")S"]]
+    source, target = np.array([[5, 6, 7, 3]]), np.array([[2, *tree]])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(model((source, target), training=True)))
+    weights = model.told.weights
+    for weight, gradient in zip(weights, tape.gradient(loss, [each.value for each in weights]), strict=True):
+        assert np.any(gradient), weight.path
+
+
+def test_its_weights_are_counted():
+    assert model_of(share_embeddings="target").count_params() == count_parameters(
+        **SIZES, **VOCABULARIES, share_embeddings="target", tree_state=TOLD
+    )
+
+
+@pytest.mark.parametrize("name", ["opening", "writing", "opening_brackets", "closing_brackets"])
+def test_what_is_no_token_is_refused(name):
+    given = dict(zip(("opening", "writing", "opening_brackets", "closing_brackets"), TOLD, strict=True))
+    with pytest.raises(ValueError, match=f"{name} must be tokens from 0 to .*, got 'XX'"):
+        TreeState(8, 20, SIZE, **{**given, name: ["XX"]})

@@ -1,0 +1,155 @@
+"""What a decoder is told of the tree that it is writing: the words beside its place, and what is open there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from tf_transformer.layers.arguments import check_sizes
+from tf_transformer.layers.dense import Dense
+from tf_transformer.layers.embedding import TokenEmbedding
+from tf_transformer.layers.next_word import NextWord, marked
+
+# How many constituents without a word are told apart; more count as so many. Without this number a model can't tell how
+# often it has opened the same label in a row.
+MOST_EMPTY = 7
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class TreeState(NextWord):
+    """Gives each target position what the tokens so far say of a linearised tree.
+
+    A tree's tokens stand for the source's words, in their order, or open and close constituents. So they tell which
+    word comes next and which one was the last, which constituent is the innermost open one, with which word it begins,
+    and which constituent it is in. A Transformer has to find this out by counting, which it learns late. Here it is
+    told the sum of
+
+    - the encoder's output at the next word, as `NextWord` tells it,
+    - projections of the encoder's output at the last word, and at the first word of the innermost open constituent,
+    - embeddings of that constituent's label, of the label of the constituent that it is in, and of the number of
+      constituents that have been opened since the last word or closing bracket.
+
+    Transition-based parsers decide on these (Dyer et al., 2016; Stern et al., 2017).
+
+    Args:
+        d_model: width of the model.
+        input_vocab_size: number of source tokens.
+        target_vocab_size: number of target tokens.
+        opening: the source tokens with which a word begins; see `NextWord`.
+        writing: the target tokens that stand for a word.
+        opening_brackets: the target tokens that open a constituent, each of another label.
+        closing_brackets: the target tokens that close one, the innermost whichever its label.
+
+    Raises:
+        ValueError: sizes that are not positive integers, or tokens that the vocabularies have not.
+
+    Example:
+        >>> import numpy as np
+        >>> from tf_transformer.layers import TreeState
+        >>> layer = TreeState(8, 10, 10, opening=[3, 5], writing=[4], opening_brackets=[6, 8], closing_brackets=[7, 9])
+        >>> source, target = np.array([[5, 2, 5, 3]]), np.array([[2, 6, 4, 8, 4]])
+        >>> layer(source, target, np.ones((1, 4, 8), "float32")).shape
+        TensorShape([1, 5, 8])
+        >>> {name: int(value[0, 0]) for name, value in layer.follow(target[:, None]).items()}
+        {'next': 2, 'last': 1, 'first': 1, 'label': 2, 'parent': 1, 'empty': 0}
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        input_vocab_size: int,
+        target_vocab_size: int,
+        opening: Sequence[int],
+        writing: Sequence[int],
+        opening_brackets: Sequence[int],
+        closing_brackets: Sequence[int],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(input_vocab_size, target_vocab_size, opening, writing, **kwargs)
+        (self.d_model,) = check_sizes(d_model=d_model)
+        self._opens = marked("opening_brackets", opening_brackets, self.target_vocab_size)
+        self._closes = marked("closing_brackets", closing_brackets, self.target_vocab_size)
+        self._labels = np.cumsum(self._opens, dtype="int32") * self._opens  # from 1
+        self._no_parent = len(self.opening_brackets) + 1
+        self.last = Dense(self.d_model, use_bias=False, name="last", dtype=self.dtype_policy)
+        self.first = Dense(self.d_model, use_bias=False, name="first", dtype=self.dtype_policy)
+        # The innermost constituent's labels, the first of which is none; then as many of the one that it is in.
+        self.labels = TokenEmbedding(2 * self._no_parent, self.d_model, name="labels", dtype=self.dtype_policy)
+        self.empty = TokenEmbedding(MOST_EMPTY + 1, self.d_model, name="empty", dtype=self.dtype_policy)
+
+    @property
+    def opening_brackets(self) -> list[int]:
+        """The target tokens that open a constituent."""
+        return np.flatnonzero(self._opens).tolist()
+
+    @property
+    def closing_brackets(self) -> list[int]:
+        """The target tokens that close a constituent."""
+        return np.flatnonzero(self._closes).tolist()
+
+    def build(self, source_ids_shape: tuple, target_ids_shape: tuple, context_shape: tuple) -> None:
+        self.last.build(context_shape)
+        self.first.build(context_shape)
+        self.labels.build()
+        self.empty.build()
+
+    def memory(self, context: Any) -> Any:
+        """What can be told of words, float (batch, 3 source_len, d_model): of the next one, the last and the first."""
+        context = ops.cast(context, self.compute_dtype)
+        return ops.concatenate([context, self.last(context), self.first(context)], axis=1)
+
+    def untold(self, target_ids: Any) -> Any:
+        """What the decoder reads of the target beside what it is told: the brackets, with 0 in place of each word.
+
+        So a wrong part-of-speech tag misleads none of the brackets that follow.
+        """
+        return ops.where(self.written(target_ids) > 0, 0, target_ids)
+
+    def tell(self, places: Any, memory: Any, tokens: Any) -> Any:
+        """Works out what is told of the trees that some tokens begin; see `NextWord.tell`."""
+        state, places = self.follow(tokens), ops.expand_dims(places, axis=1)
+        here = [ops.equal(places, ops.expand_dims(state[name], axis=2)) for name in ("next", "last", "first")]
+        words = ops.matmul(ops.cast(ops.concatenate(here, axis=2), memory.dtype), memory)
+        labels = self.labels(state["label"]) + self.labels(state["parent"] + self._no_parent)
+        return words + labels + self.empty(ops.minimum(state["empty"], MOST_EMPTY))
+
+    def follow(self, tokens: Any) -> dict[str, Any]:
+        """Works out how far trees have come.
+
+        Args:
+            tokens: int (batch, trees, length), the tokens so far of each tree; 0, wherever it stands, is padding.
+
+        Returns:
+            int32 (batch, trees) each. "next", "last" and "first" are numbers of words, from 0: the word that comes
+            next, the one before it, and the first one of the innermost open constituent, -1 where there is none.
+            "label" and "parent" are numbers of labels, from 1: that of the innermost open constituent, and that of the
+            constituent that it is in; 0 where there is none. "empty" is the number of constituents opened since the
+            last word or closing bracket.
+        """
+        tokens = ops.cast(tokens, "int32")
+        labels, closes = (ops.take(ops.convert_to_tensor(of), tokens, axis=0) for of in (self._labels, self._closes))
+        opens = labels > 0
+        depth = ops.cumsum(ops.cast(opens, "int32") - closes, axis=2)
+        words = ops.cumsum(self.written(tokens), axis=2)
+        numbers = ops.arange(1, ops.shape(tokens)[2] + 1, dtype="int32")
+
+        def open_at(level: Any) -> tuple[Any, Any]:
+            """The label and the first word of the open constituent at a depth."""
+            latest = ops.max(ops.where(opens & ops.equal(depth, level), numbers, 0), axis=2, keepdims=True)
+            bracket = ops.cast(ops.equal(numbers, latest), "int32")  # 1 where it stands, if there is one
+            first = ops.where(latest[:, :, 0] > 0, ops.sum(bracket * words, axis=2), -1)
+            return ops.sum(bracket * labels, axis=2), first
+
+        level, coming = depth[:, :, -1:], words[:, :, -1]
+        (label, first), (parent, _) = open_at(level), open_at(level - 1)
+        latest_other = ops.max(ops.where(opens | ops.equal(tokens, 0), 0, numbers), axis=2, keepdims=True)
+        empty = ops.sum(ops.cast(opens & (numbers > latest_other), "int32"), axis=2)
+        return {"next": coming, "last": coming - 1, "first": first, "label": label, "parent": parent, "empty": empty}
+
+    def get_config(self) -> dict[str, Any]:
+        brackets = {"opening_brackets": self.opening_brackets, "closing_brackets": self.closing_brackets}
+        return {**super().get_config(), "d_model": self.d_model, **brackets}
