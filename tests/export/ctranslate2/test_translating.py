@@ -29,7 +29,11 @@ pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[
 
 CONFIGURATIONS = {
     "post-norm, sinusoids, one vocabulary, all shared": {"share_embeddings": "all"},
-    "pre-norm, sinusoids, one vocabulary, all shared": {"share_embeddings": "all", "norm_first": True},
+    "pre-norm, sinusoids, one vocabulary, all shared": {
+        "share_embeddings": "all",
+        "norm_first": True,
+        "decoder_layers": 1,
+    },
     "post-norm, learned, two vocabularies, target shared": {"share_embeddings": "target", "position": "learned"},
     "pre-norm, learned, two vocabularies, none shared": {
         "position": "learned",
