@@ -130,7 +130,7 @@ def test_every_exit_status_is_in_the_reference(page_text):
 
 def test_every_signature_is_told_with_its_inputs_and_outputs():
     others = {name: sides for name, sides in SIGNATURES.items() if name != "serving_default"}
-    assert set(signatures.PURPOSE) == {*others, "parse"}
+    assert set(signatures.PURPOSE) == {*others, "parse", "warm_up"}
     for signature, sides in others.items():
         for side in sides:
             for name, (_, axes) in side.items():

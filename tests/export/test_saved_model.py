@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -255,6 +256,9 @@ class Exportable(tf.Module):
         super().__init__()
         self.options = DecodingOptions()
         self.functions = {"translate": self.translate}
+
+    def as_new(self):
+        return nullcontext()
 
 
 class Echo(Exportable):

@@ -35,11 +35,7 @@ CONFIGURATIONS = {
         "decoder_layers": 1,
     },
     "post-norm, learned, two vocabularies, target shared": {"share_embeddings": "target", "position": "learned"},
-    "pre-norm, learned, two vocabularies, none shared": {
-        "position": "learned",
-        "norm_first": True,
-        "decoder_layers": 1,
-    },
+    "pre-norm, learned, two vocabularies, none shared": {"position": "learned", "norm_first": True},
     "wide values": {"key_dim": 2, "value_dim": 6},
     "wide keys": {"key_dim": 5, "value_dim": 3},
 }
