@@ -1,0 +1,72 @@
+"""Compares the compiled search with the one that takes any batch: translations, and the time of one sentence."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from statistics import median, quantiles
+
+import numpy as np
+import tensorflow as tf
+from machine import describe_machine
+
+from tf_transformer.decoding import DecodingOptions
+from tf_transformer.export import Translator
+from tf_transformer.runs.directory import RunDirectory, load_model
+
+LENGTHS = (16, 32, 64, 128)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path, help="the folder of a trained run")
+    parser.add_argument("--source", type=Path, nargs="+", required=True, help="texts to translate, a sentence a line")
+    parser.add_argument("--beam-sizes", nargs="+", type=int, default=[1, 4])
+    parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1, 32])
+    parser.add_argument("--sentences", type=int, help="the first so many of each file; all unless given")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
+
+    model, tokenizers = load_model(arguments.run), RunDirectory.open(arguments.run).load_tokenizers()
+    files = {file: file.read_text(encoding="utf-8").splitlines()[: arguments.sentences] for file in arguments.source}
+    equal, calls = [], []
+    for beam_size in arguments.beam_sizes:
+        options = DecodingOptions(beam_size=beam_size)
+        plain, compiled = (Translator(model, tokenizers, options, compiled=compiled) for compiled in (False, True))
+        seconds = compiled.warm_up(arguments.batch_sizes, LENGTHS)
+        print(f"beam {beam_size}: {len(seconds)} programs compiled in {sum(seconds.values()):.1f} s", flush=True)
+        for file, texts in files.items():
+            for size in arguments.batch_sizes:
+                (expected, ours), (found, theirs) = (_translate(each, texts, size) for each in (plain, compiled))
+                same = [one == other for one, other in zip(expected, found, strict=True)]
+                apart = np.abs(ours - theirs)[same].max()
+                equal.append(f"| {beam_size} | {size} | {file.name} | {sum(same):,} of {len(same):,} | {apart:.1e} |")
+        texts = next(iter(files.values()))[:200]
+        for name, each in ("compiled", compiled), ("not compiled", plain):
+            times = [_milliseconds(each, text) for text in texts[:5] + texts][5:]
+            p99 = quantiles(times, n=100)[98]
+            calls.append(f"| {beam_size} | {name} | {median(times):.1f} | {p99:.1f} |")
+    print("\n| beam | batch | text | equal translations | scores of these apart by at most |")
+    print("| --- | --- | --- | --- | --- |", *equal, sep="\n")
+    print("\n| beam | search | ms a call of one sentence, p50 | p99 |")
+    print("| --- | --- | --- | --- |", *calls, sep="\n")
+    print(f"\n{describe_machine(arguments.threads)}")
+
+
+def _translate(translator: Translator, texts: list[str], size: int) -> tuple[list[bytes], np.ndarray]:
+    outputs = [translator.translate(texts[i : i + size]) for i in range(0, len(texts), size)]
+    translations = [text for output in outputs for text in output["translation"].numpy()]
+    return translations, np.concatenate([output["score"].numpy() for output in outputs])
+
+
+def _milliseconds(translator: Translator, text: str) -> float:
+    began = time.perf_counter()
+    translator.translate([text])["translation"].numpy()
+    return 1000 * (time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    main()
