@@ -203,7 +203,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--reference", type=Path, help="its translation, to have BLEU in the table")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="ENGINE")
     parser.add_argument("--beam-sizes", nargs="+", type=int, default=[4, 1])
-    parser.add_argument("--batch-sizes", nargs="+", type=int, default=[32, 1])
+    parser.add_argument("--batch-sizes", nargs="+", type=int, default=[32, 8, 1])
     parser.add_argument("--alpha", type=float, default=0.6, help="strength of the length penalty")
     parser.add_argument("--runs", type=int, default=5, help="timed passes of each engine")
     parser.add_argument("--threads", type=int, default=2)

@@ -115,7 +115,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Load], Li
     texts = [line for line in arguments.source.read_text(encoding="utf-8").splitlines() if line.strip()]
     random.Random(0).shuffle(texts)
     threads = len(os.sched_getaffinity(0))
-    options = {"model": str(arguments.model), "texts": texts, "batch_size": 64}
+    options = {"model": str(arguments.model), "texts": texts, "batch_size": 32}
     process = EngineProcess(
         sys.executable, "library.py", {**options, "threads": threads, "streams": threads, "onednn": 0}, folder / "log"
     )

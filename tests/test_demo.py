@@ -81,6 +81,7 @@ def test_the_demo(tmp_path, capsys):
         assert text in shown
     assert all(source in shown for source, _ in _samples())
     assert f"tensorboard --logdir {Path('runs') / 'demo'}" in shown
+    assert f"tf-transformer serve {exported.parent}" in shown
     lines = LOADING.format(path=str(exported))
     assert lines.strip() in shown
 

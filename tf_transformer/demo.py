@@ -75,9 +75,9 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
         console.print()
     console.print(f"attention picture: {picture}")
     console.print(f"interactive attention: tensorboard --logdir {run.path}   (tab Attention)")
-    console.print(
-        f"SavedModel:        {exported}\n\nTo translate with it from Python, call translator.translate([...]):\n"
-    )
+    console.print(f"SavedModel:        {exported}")
+    console.print(f"server and page:   tf-transformer serve {exported.parent}")
+    console.print("\nTo translate with it from Python, call translator.translate([...]):\n")
     console.print(LOADING.format(path=str(exported)))
     return run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from protocol import begin, requests
 
@@ -14,9 +15,18 @@ def main() -> None:
     with quiet_tensorflow(streams=True):
         import tensorflow as tf
 
-        from tf_transformer.translation import load_translate, translate_texts
+        from tf_transformer.translation import load_saved_model, translate_texts
 
-    translate = load_translate(options["model"])
+    loaded = load_saved_model(Path(options["model"]))
+    signatures = loaded.signatures
+    if "warm_up" in signatures:
+        sizes = [(rows, length) for rows in (1, options["batch_size"]) for length in (16, 32, 64)]
+        rows, lengths = (tf.constant(each) for each in zip(*sizes, strict=True))
+        signatures["warm_up"](rows=rows, lengths=lengths)
+
+    def translate(texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return signatures["translate"](text=tf.convert_to_tensor(texts))
+
     texts = options["texts"]
     answer(texts=len(texts))
     for request in requests():

@@ -27,6 +27,8 @@ def main(model: str) -> None:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if "warm_up" in loaded.signatures:
+            loaded.signatures["warm_up"](rows=tf.constant([1, 1, 1]), lengths=tf.constant([16, 32, 64]))
         signature(text=tf.constant(["1"]))
         print(f"http://127.0.0.1:{bound.getsockname()[1]}", flush=True)
         yield

@@ -17,6 +17,7 @@ def model_after(updates=0):
 
 def attend(texts):
     """As a model does it that says each word again, and attends to nothing else; it says nothing to a blank text."""
+    texts = tf.constant(texts)
     tokens = [text.split() for text in texts.numpy()]
     length = len(tokens[0])
     weights = tf.eye(length)[None, None, None]
