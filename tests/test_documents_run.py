@@ -80,6 +80,8 @@ RUN = [
     *(f"docs/{name}.md" for name in ("first_model", "your_own_corpus", "averaging", "translating")),
     *(f"docs/{name}.md" for name in ("decoding_options", "exporting", "tensorboard")),
 ]
+# Commands that a person ends; tests/server/ and tests/cli/test_interactive.py run them.
+UNTIL_ENDED = {"serve", "--interactive"}
 ONLY_READ = {
     "train/README.md": "hours of training on corpora that are not in the repository",
     "docs/serving.md": "servers; tests/server/test_documents.py runs curl and the client",
@@ -311,7 +313,7 @@ def test_commands_of_the_first_pages_run(own, models, monkeypatch, capsysbinary)
             commands.setdefault((command.stdin, command.program, *command.arguments), command)
     for command in commands.values():
         read(command, monkeypatch)
-        if command.program == "tf-transformer":
+        if command.program == "tf-transformer" and not UNTIL_ENDED & set(command.arguments):
             monkeypatch.setattr(sys, "argv", ["tf-transformer", *command.arguments])
             given = io.BufferedReader(io.BytesIO(command.stdin.encode() + b"\n"))
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
