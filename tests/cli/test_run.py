@@ -10,6 +10,7 @@ import pytest
 import sacrebleu
 import tensorflow as tf
 import yaml
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
@@ -119,6 +120,16 @@ def test_export(command, tiny_run_directory, tmp_path):
     floats = [dtype for dtype in types.values() if dtype.is_floating]
     assert len(floats) >= len(load_model(tiny_run_directory.best_checkpoint()).weights)
     assert set(floats) == {tf.float16}
+
+
+@pytest.mark.parametrize("option", ["--xla", "--no-xla"])
+def test_an_export_may_do_without_xla(command, tiny_run_directory, tmp_path, option):
+    outcome = command("export", tiny_run_directory.best_checkpoint(), tmp_path / "tiny", option)
+    exported = SavedModel.FromString((Path(outcome.out.strip().decode()) / "saved_model.pb").read_bytes())
+    (graph,) = exported.meta_graphs
+    compiled = [each for each in graph.graph_def.library.function if each.attr["_XlaMustCompile"].b]
+    assert ("warm_up" in graph.signature_def) == bool(compiled) == (option == "--xla")
+    assert {"translate", "translate_with_options"} <= set(graph.signature_def)
 
 
 @pytest.mark.slow
