@@ -24,27 +24,28 @@ def main() -> None:
     parser.add_argument("--source", type=Path, nargs="+", required=True, help="texts to translate, a sentence a line")
     parser.add_argument("--beam-sizes", nargs="+", type=int, default=[1, 4])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1, 32])
-    parser.add_argument("--sentences", type=int, help="the first so many of each file; all unless given")
+    parser.add_argument("--single-sentences", type=int, default=200, help="the first so many, where they go one by one")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
 
     model, tokenizers = load_model(arguments.run), RunDirectory.open(arguments.run).load_tokenizers()
-    files = {file: file.read_text(encoding="utf-8").splitlines()[: arguments.sentences] for file in arguments.source}
+    files = {file: file.read_text(encoding="utf-8").splitlines() for file in arguments.source}
     equal, calls = [], []
     for beam_size in arguments.beam_sizes:
         options = DecodingOptions(beam_size=beam_size)
         plain, compiled = (Translator(model, tokenizers, options, compiled=compiled) for compiled in (False, True))
         seconds = compiled.warm_up(arguments.batch_sizes, LENGTHS)
         print(f"beam {beam_size}: {len(seconds)} programs compiled in {sum(seconds.values()):.1f} s", flush=True)
-        for file, texts in files.items():
+        for file, lines in files.items():
             for size in arguments.batch_sizes:
+                texts = lines[: arguments.single_sentences] if size == 1 else lines
                 (expected, ours), (found, theirs) = (_translate(each, texts, size) for each in (plain, compiled))
                 same = [one == other for one, other in zip(expected, found, strict=True)]
                 apart = np.abs(ours - theirs)[same].max()
                 equal.append(f"| {beam_size} | {size} | {file.name} | {sum(same):,} of {len(same):,} | {apart:.1e} |")
-        texts = next(iter(files.values()))[:200]
+        texts = next(iter(files.values()))[: arguments.single_sentences]
         for name, each in ("compiled", compiled), ("not compiled", plain):
             times = [_milliseconds(each, text) for text in texts[:5] + texts][5:]
             p99 = quantiles(times, n=100)[98]

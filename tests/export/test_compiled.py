@@ -12,6 +12,7 @@ from tests.tiny_run import PAIRS, tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.export import Translator, export_saved_model
+from tf_transformer.export.compiled import CompiledSearch
 from tf_transformer.runs.directory import load_model
 
 TEXTS = [source for source, _ in PAIRS[:5]] + ["Our dog", "green! houses, love; a man's apple", "", "A man"]
@@ -91,6 +92,24 @@ def test_a_translation_that_is_longer_than_the_memory_is_searched_for_again(run)
     for got, other in zip(outputs(compiled.translate(texts)), outputs(plain.translate(texts)), strict=True):
         assert len(tokenizers.target.tokenize([got[0]]).to_list()[0]) > 24
         assert got[0] == other[0] and got[1] == pytest.approx(other[1], abs=1e-4)
+
+
+def test_the_others_of_its_batch_are_not_searched_for_again():
+    """Stand-ins for both searches: one has room for 4 tokens and is done with even ones, the other makes 6."""
+
+    def fixed(source_ids):
+        first = source_ids[:, :1]
+        return tf.tile(first[:, None], [1, 1, 4]), tf.zeros_like(first, tf.float32), first[:, 0] % 2 == 0
+
+    def growing(source_ids):
+        first = source_ids[:, :1] + 100
+        return tf.tile(first[:, None], [1, 1, 6]), tf.ones_like(first, tf.float32)
+
+    search = CompiledSearch(fixed, growing, max_length=16)
+    search.warm_up(tf.constant([4]), tf.constant([8]))
+    ids, scores = search(tf.constant([[4, 3], [5, 3], [6, 3]]))
+    assert ids[:, 0].numpy().tolist() == [[4, 4, 4, 4, 0, 0], [105] * 6, [6, 6, 6, 6, 0, 0]]
+    assert scores[:, 0].numpy().tolist() == [0, 1, 0]
 
 
 @pytest.mark.slow

@@ -66,12 +66,20 @@ class CompiledSearch(tf.Module):
     def _search(self, source_ids: tf.Tensor, rows: tf.Tensor, length: tf.Tensor) -> Found:
         shape = tf.shape(source_ids)
         padded = tf.pad(source_ids, [[0, rows - shape[0]], [0, length - shape[1]]])
-        ids, scores, done = self._fixed(padded)
-        return tf.cond(
-            tf.reduce_all(done),
-            lambda: (ids[: shape[0]], scores[: shape[0]]),
-            lambda: self._growing(source_ids),  # a translation is longer than there was room for
-        )
+        ids, scores, done = (each[: shape[0]] for each in self._fixed(padded))
+
+        def search_again() -> Found:
+            """For the rows whose translation is longer than there was room for."""
+            places = tf.where(~done)
+            found, found_scores = self._growing(tf.gather(source_ids, places[:, 0]))
+            longest = tf.maximum(tf.shape(ids)[2], tf.shape(found)[2])
+            wide, wide_found = (tf.pad(x, [[0, 0], [0, 0], [0, longest - tf.shape(x)[2]]]) for x in (ids, found))
+            return (
+                tf.tensor_scatter_nd_update(wide, places, wide_found),
+                tf.tensor_scatter_nd_update(scores, places, found_scores),
+            )
+
+        return tf.cond(tf.reduce_all(done), lambda: (ids, scores), search_again)
 
     def warm_up(self, rows: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         """Compiles the search for batches of so many rows, int32 (n,), with sources of so many tokens, int32 (n,).
