@@ -68,6 +68,17 @@ def test_starting_then_ready_then_draining(versions, tmp_path):
         assert "Traceback" not in running.log.read_text()
 
 
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_while_a_model_is_loaded_it_ends_all_the_same(versions, tmp_path, number, expected):
+    put(versions[0], tmp_path / "echo", "1")
+    hold(tmp_path / "echo" / "1")
+    with serving(tmp_path, tmp_path / "echo", ready=False) as running:
+        until(f"{running.url}/health/ready", 503)
+        status, seconds = running.end(number)
+        assert (status, seconds < 15) == (expected, True)
+        assert running.log.read_text() == ""
+
+
 def test_a_new_version_is_taken_up_under_load_without_losing_a_request(versions, tmp_path):
     folder = tmp_path / "echo"
     put(versions[0], folder, "1")

@@ -232,11 +232,11 @@ def test_odd_strings_get_the_answer_that_they_get_alone(client):
             for i in part:
                 together[i] = own.post("/translate", json={**ASKED, "q": [texts[i]]}).json()["translatedText"][0]
 
-    threads = [threading.Thread(target=ask, args=[range(n, len(texts), 6)]) for n in range(6)]
+    threads = [threading.Thread(target=ask, args=[range(n, len(texts), 6)], daemon=True) for n in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(240)
     assert [together[i] for i in range(len(texts))] == alone
     assert client.post("/translate", json={**ASKED, "q": texts}).json()["translatedText"] == alone
 
@@ -248,11 +248,11 @@ def test_a_full_queue_is_429_and_soon_over(client, server):
     def ask():
         answers.append(httpx.post(f"{server.url}/translate", json=body, timeout=120))
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(240)
     statuses = [answer.status_code for answer in answers]
     assert 200 in statuses
     assert 429 in statuses
@@ -272,7 +272,7 @@ def test_others_are_answered_while_large_texts_are_split(server):
     answers = []
     with httpx.Client(base_url=server.url, timeout=60) as large, httpx.Client(base_url=server.url, timeout=60) as other:
         began = time.perf_counter()
-        thread = threading.Thread(target=lambda: answers.append(large.post("/translate", json=asked)))
+        thread = threading.Thread(target=lambda: answers.append(large.post("/translate", json=asked)), daemon=True)
         thread.start()
         slowest = 0.0
         while thread.is_alive():
