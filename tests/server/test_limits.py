@@ -64,6 +64,8 @@ def test_metrics_count_and_tell_no_text(client):
     assert more("tf_transformer_queue_seconds_count", model="tiny") == 3
     assert more("tf_transformer_batch_items_sum", model="tiny") == 3
     assert more("tf_transformer_source_characters_total", model="tiny") == sum(map(len, SOURCES[:3]))
+    tokens = sum(len(text.encode()) // 4 + 1 for text in SOURCES[:3])
+    assert more("tf_transformer_source_tokens_estimate_total", model="tiny") == tokens
     assert more("tf_transformer_translation_characters_total", model="tiny") == sum(map(len, TARGETS[:3]))
     assert after["tf_transformer_model_version", (("model", "tiny"),)] == 1
     assert after["tf_transformer_queue_items", (("model", "tiny"),)] == 0
