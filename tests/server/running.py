@@ -1,5 +1,6 @@
-"""Real server processes, and small SavedModels for them."""
+"""Real server processes, servers in the tests' own process, and small SavedModels for them."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+import uvicorn
 
-from tests.bounded import started, within
+from tests.bounded import begun, eventually, started, within
 from tests.cli.command import COMMAND
+from tf_transformer.server.protocol import Protocol
 
 
 class Running(NamedTuple):
@@ -50,6 +53,20 @@ def serving(folder: Path, *arguments, ready: bool = True, **environment: str) ->
             line = within(process.stdout.readline)
             assert line.endswith(f" at {running.url}\n"), (line, log.read_text())
         yield running
+
+
+@contextmanager
+def serving_here(app) -> Iterator[tuple[uvicorn.Server, int]]:
+    """Serves an application in a thread of this process; gives the server and its port."""
+    server = uvicorn.Server(uvicorn.Config(app, http=Protocol, log_config=None, timeout_graceful_shutdown=5))
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        ended = begun(lambda: asyncio.run(server.serve([bound])))
+        eventually(lambda: server.started, 60)
+        try:
+            yield server, bound.getsockname()[1]
+        finally:
+            server.should_exit = True
+            ended.result(60)
 
 
 def save_echo(folder: Path, word: str) -> Path:
