@@ -9,6 +9,8 @@ from functools import partial
 
 import pytest
 
+from tests.bounded import started, within
+
 # What a program does with Ctrl-C, or while it comes; each would run for a minute.
 PROGRAMS = {
     "drops it": "while True:\n  try: wait()\n  except BaseException: pass",
@@ -35,14 +37,13 @@ def interrupted(program: str, handler=signal.default_int_handler) -> tuple[int |
     """The status and the errors of a program after Ctrl-C, and the seconds that it took; no status if it goes on."""
     words = [sys.executable, "-c", BEGINNING + "\n ".join(["with ctrl_c_ends():", *program.splitlines()])]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(words, **pipes, preexec_fn=partial(signal.signal, signal.SIGINT, handler)) as process:
-        assert process.stdout.readline() == "begun\n"
+    with started(words, **pipes, preexec_fn=partial(signal.signal, signal.SIGINT, handler)) as process:
+        assert within(process.stdout.readline) == "begun\n"
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
         try:
             _, err = process.communicate(timeout=5)
         except subprocess.TimeoutExpired:
-            process.kill()
             return None, "", 5
         return process.returncode, err, time.monotonic() - began
 
@@ -73,4 +74,5 @@ def test_nothing_of_it_is_left():
     program = "pass\nprint(signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.set_wakeup_fd(-1))"
     words = [sys.executable, "-c", BEGINNING + program.replace("pass", "with ctrl_c_ends(): pass")]
     turned_on = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-    assert subprocess.run(words, capture_output=True, text=True, preexec_fn=turned_on).stdout == "True -1\n"
+    process = subprocess.run(words, capture_output=True, text=True, timeout=240, preexec_fn=turned_on)
+    assert process.stdout == "True -1\n"

@@ -88,6 +88,7 @@ def test_the_demo(tmp_path, capsys):
     # The two lines work as they stand, where they were shown.
     source, reference = _samples()[0]
     asking = f"print(translator.translate(tf.constant([{source!r}]))['translation'].numpy()[0].decode())"
-    answer = subprocess.run([sys.executable, "-I", "-c", lines + asking], cwd=tmp_path, capture_output=True, text=True)
+    words = [sys.executable, "-I", "-c", lines + asking]
+    answer = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert answer.stdout.strip() and answer.stdout.strip() in shown
     assert len(answer.stdout.split()) == pytest.approx(len(reference.split()), abs=3)

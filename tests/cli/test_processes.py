@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from tests.bounded import started, within
 from tests.cli.command import COMMAND, train_on
 from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, RECIPE, settings, write_pairs
@@ -54,11 +55,11 @@ def test_a_reader_who_goes_is_no_reason_to_complain(tiny_saved_model, tmp_path):
     file = tmp_path / "sources.txt"
     file.write_text("A man sees a house.\n" * 20_000)
     words = [COMMAND, "translate", tiny_saved_model, file, "--batch-size", "1"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"Ein Mann sieht ein Haus.\n"
+    with started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert within(process.stdout.readline) == b"Ein Mann sieht ein Haus.\n"
         process.stdout.close()
         assert process.wait(timeout=60) != 0  # long before the 20,000th line
-        assert process.stderr.read() == b""
+        assert within(process.stderr.read) == b""
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_ctrl_c_ends_a_translation_at_any_time(mistakes, tmp_path):
     turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     for seconds in (0.6, 1.2, 2.4, 4.8):
-        with subprocess.Popen(words, **pipes, **turned_on) as process:
+        with started(words, **pipes, **turned_on) as process:
             time.sleep(seconds)
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=20)
@@ -117,7 +118,7 @@ def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
     checkpoints = tmp_path / "run" / "checkpoints"
     # Where the tests themselves run in the background, a shell has turned Ctrl-C off for them and their children.
     turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **turned_on) as process:
+    with started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **turned_on) as process:
         give_up = time.monotonic() + 300
         while not (checkpoints / "best.keras").exists():
             assert process.poll() is None, process.stderr.read()

@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -41,3 +42,23 @@ def test_a_port_in_use_is_one_line(command, mistakes):
 def test_without_the_extra_it_says_what_to_install(missing, command, mistakes, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     assert_mistake(command("serve", mistakes / "versions"), missing, "pip install 'tf_transformer[serve]'")
+
+
+def test_the_options_arrive(command, mistakes, monkeypatch):
+    """What is served, and with which limits; what the limits do is tested in tests/server/test_settings.py."""
+    from tf_transformer.commands import serve
+    from tf_transformer.server import running
+
+    served = []
+    monkeypatch.setattr(running, "run", lambda models, settings, *others: served.append((models, settings)))
+    monkeypatch.setattr(serve, "keep_what_xla_compiles", lambda: None)
+    monkeypatch.setattr(serve, "quiet_tensorflow", lambda **_: nullcontext())
+    words = "--port 0 --deadline 7 --queue 11 --batch-tokens 13 --max-body 17 --max-texts 19 --max-characters 23"
+    command("serve", mistakes / "versions", *words.split(), "--api-key", "swordfish", "--log-texts")
+    ((models, settings),) = served
+    model = models["versions"]
+    assert (model.seconds, settings.drain_seconds) == (7, 7)
+    assert (model.batcher.limits.queue, model.batcher.limits.tokens) == (11, 13)
+    assert (settings.max_body, settings.max_texts, settings.max_characters) == (17, 19, 23)
+    assert (settings.api_key, settings.log_texts) == ("swordfish", True)
+    model.batcher.stop()

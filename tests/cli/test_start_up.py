@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from tests.bounded import started, within
 from tests.cli.command import COMMAND, assert_mistake
 from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 
@@ -47,9 +48,8 @@ def begun(tiny_saved_model):
     """The command, reading from a pipe."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
-    with subprocess.Popen([COMMAND, "translate", tiny_saved_model], **pipes, **turned_on) as process:
+    with started([COMMAND, "translate", tiny_saved_model], **pipes, **turned_on) as process:
         yield process
-        process.kill()
 
 
 def say(process, line: str) -> None:
@@ -60,7 +60,7 @@ def say(process, line: str) -> None:
 def test_a_line_is_answered_before_the_next_one_comes(begun):
     for source, target in PAIRS[:3]:
         say(begun, source)
-        assert begun.stdout.readline().decode() == target + "\n"  # the pipe is still open: nothing else would end
+        assert within(begun.stdout.readline).decode() == target + "\n"  # the pipe is still open: nothing else would end
     out, err = begun.communicate(b"\nA man sees a house.", timeout=60)  # the last line without an end
     assert (out.decode(), err, begun.returncode) == ("\nEin Mann sieht ein Haus.\n", b"", 0)
 
@@ -84,7 +84,7 @@ def test_a_letter_cut_in_two_is_one(begun):
 )
 def test_a_mistake_ends_it_though_the_pipe_is_open(begun, line, told):
     say(begun, "A man sees a house.")
-    assert begun.stdout.readline() == b"Ein Mann sieht ein Haus.\n"
+    assert within(begun.stdout.readline) == b"Ein Mann sieht ein Haus.\n"
     begun.stdin.write(line)
     begun.stdin.flush()
     assert begun.wait(timeout=30) == 2
@@ -94,7 +94,7 @@ def test_a_mistake_ends_it_though_the_pipe_is_open(begun, line, told):
 
 def test_ctrl_c_ends_it_while_it_waits_for_a_line(begun):
     say(begun, "A man sees a house.")
-    begun.stdout.readline()
+    within(begun.stdout.readline)
     begun.send_signal(signal.SIGINT)
     assert begun.wait(timeout=5) == 130
     assert begun.stderr.read() == b""
@@ -102,13 +102,12 @@ def test_ctrl_c_ends_it_while_it_waits_for_a_line(begun):
 
 def test_a_named_pipe_is_answered_line_by_line(tiny_saved_model, tmp_path):
     os.mkfifo(tmp_path / "lines")
-    with subprocess.Popen(
-        [COMMAND, "translate", tiny_saved_model, tmp_path / "lines"], stdout=subprocess.PIPE
-    ) as process:
-        with open(tmp_path / "lines", "w") as lines:
+    pipe = tmp_path / "lines"
+    with started([COMMAND, "translate", tiny_saved_model, pipe], stdout=subprocess.PIPE) as process:
+        with within(lambda: open(pipe, "w")) as lines:
             print(PAIRS[0][0], file=lines, flush=True)
-            assert process.stdout.readline().decode() == PAIRS[0][1] + "\n"
-        assert (process.stdout.read(), process.wait(timeout=30)) == (b"", 0)
+            assert within(process.stdout.readline).decode() == PAIRS[0][1] + "\n"
+        assert (within(process.stdout.read), process.wait(timeout=30)) == (b"", 0)
 
 
 def test_what_is_not_a_model_is_told_before_anything_is_loaded(command, tmp_path):

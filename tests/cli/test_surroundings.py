@@ -20,7 +20,9 @@ ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "
 
 def works(*words: str) -> bool:
     """Whether a command of Linux is there and may be used here."""
-    return bool(shutil.which(words[0])) and subprocess.run([*words, "true"], capture_output=True).returncode == 0
+    if not shutil.which(words[0]):
+        return False
+    return subprocess.run([*words, "true"], capture_output=True, timeout=240).returncode == 0
 
 
 def run_all(folder: Path, commands: list[list], within: list[str], **environment: str | None) -> list[dict]:
@@ -176,7 +178,8 @@ def test_a_home_to_write_to_is_left_as_it_is(tmp_path):
     def home(given: str | None) -> str:
         environment = {name: value for name, value in os.environ.items() if name != "HOME"}
         environment |= {"HOME": given} if given else {}
-        return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True).stdout
+        words = [sys.executable, "-c", program]
+        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240).stdout
 
     assert home(str(tmp_path)) == f"{tmp_path}\n"
     temporary = home(str(tmp_path / "none")).strip()

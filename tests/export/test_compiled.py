@@ -168,9 +168,8 @@ def test_a_saved_model_in_a_new_process(run, compiled, expected, tmp_path, half)
     folder = export_saved_model(translator, tmp_path / "tiny")
     assert times_compiled(translator) == before
     texts = TEXTS[:7]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), json.dumps(texts)], capture_output=True, text=True, check=True
-    )
+    words = [sys.executable, "-c", PROGRAM, str(folder), json.dumps(texts)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=240)
     result = json.loads(done.stdout)
     assert (result["before"], result["not_compiled"], result["after"]) == (0, 0, 2)
     assert result["compiled"] == [True, True, False]

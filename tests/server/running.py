@@ -1,5 +1,6 @@
-"""Real server processes, and small SavedModels for them."""
+"""Real server processes, servers in the tests' own process, and small SavedModels for them."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -12,8 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+import uvicorn
 
+from tests.bounded import begun, eventually, started, within
 from tests.cli.command import COMMAND
+from tf_transformer.server.protocol import Protocol
 
 
 class Running(NamedTuple):
@@ -38,35 +42,50 @@ def serving(folder: Path, *arguments, ready: bool = True, **environment: str) ->
         port = free.getsockname()[1]
     log = folder / f"server-{port}.log"
     command = [sys.executable, str(COMMAND), "serve", *map(str, arguments), "--port", str(port)]
-    with log.open("w") as stderr:
-        process = subprocess.Popen(
+    with (
+        log.open("w") as stderr,
+        started(
             command, stdout=subprocess.PIPE, stderr=stderr, text=True, env={**os.environ, **environment}
-        )
-    try:
+        ) as process,
+    ):
         running = Running(process, f"http://127.0.0.1:{port}", log)
         if ready:
-            line = process.stdout.readline()
+            line = within(process.stdout.readline)
             assert line.endswith(f" at {running.url}\n"), (line, log.read_text())
         yield running
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+
+
+@contextmanager
+def serving_here(app) -> Iterator[tuple[uvicorn.Server, int]]:
+    """Serves an application in a thread of this process; gives the server and its port."""
+    server = uvicorn.Server(uvicorn.Config(app, http=Protocol, log_config=None, timeout_graceful_shutdown=5))
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        ended = begun(lambda: asyncio.run(server.serve([bound])))
+        eventually(lambda: server.started, 60)
+        try:
+            yield server, bound.getsockname()[1]
+        finally:
+            server.should_exit = True
+            ended.result(60)
 
 
 def save_echo(folder: Path, word: str) -> Path:
     """A SavedModel whose translation of a text is the word and the text.
 
-    A text such as "slow 3000" takes so many thousand steps of a loop before.
+    A text such as "wait /tmp/go" is answered once there is such a file.
     """
     import tensorflow as tf
 
     def translate(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        is_slow = tf.strings.regex_full_match(text, r"slow \d+")
-        digits = tf.strings.regex_replace(text, "slow ", "")
-        steps = tf.strings.to_number(tf.where(is_slow, digits, "0"), tf.int32) * 1000
-        most = tf.reduce_max(tf.concat([steps, [0]], axis=0))
-        done = tf.while_loop(lambda i: i < most, lambda i: i + 1, [0], maximum_iterations=None)[0]
+        files = tf.strings.regex_replace(
+            tf.boolean_mask(text, tf.strings.regex_full_match(text, "wait .*")), "wait ", ""
+        )
+
+        def missing(turn: tf.Tensor) -> tf.Tensor:
+            nothing = tf.strings.substr(tf.strings.as_string(turn), 0, 0)  # so that no optimiser looks only once
+            return tf.size(tf.io.matching_files(tf.strings.join([files, nothing]))) < tf.size(files)
+
+        done = tf.while_loop(missing, lambda turn: turn + 1, [0])[0]
         with tf.control_dependencies([done]):
             score = tf.cast(tf.strings.length(text), tf.float32)
         return {"translation": tf.strings.join([word, " ", text]), "score": score, "truncated": score > 500.0}

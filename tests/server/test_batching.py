@@ -1,14 +1,18 @@
 """The batcher alone: every item answered once, in batches within their limits, late and gone ones dropped."""
 
+import concurrent.futures
 import threading
 import time
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceeded, QueueFull, TooMany
+
+wait = partial(concurrent.futures.wait, timeout=60)
 
 
 class Gate:
@@ -226,3 +230,17 @@ def test_threads_keep_nothing_of_what_they_have_done():
         time.sleep(0.02)
     assert reference() is None
     batcher.stop()
+
+
+def test_it_stops_within_the_time_for_all_threads_together():
+    gate = Gate()
+    batcher = Batcher(gate, BatchLimits(threads=4, wait=0))
+    occupied = occupy(batcher, gate)
+    began = time.monotonic()
+    batcher.stop(0.5)
+    assert 0.4 < time.monotonic() - began < 0.9
+    assert batcher.is_alive
+    gate.go.set()
+    wait(occupied)
+    batcher.stop()
+    assert not batcher.is_alive

@@ -1,5 +1,6 @@
 """Start, a new version, SIGTERM: real processes, with SavedModels that answer with their version's word."""
 
+import os
 import shutil
 import signal
 import threading
@@ -8,6 +9,7 @@ import time
 import httpx
 import pytest
 
+from tests.bounded import begun, eventually, within
 from tests.server.running import save_echo, serving, until
 
 
@@ -26,49 +28,55 @@ def version_of(url):
     return httpx.get(f"{url}/v1/models/echo").json()["model_version_status"][0]["version"]
 
 
-def eventually(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def put(source, folder, name):
     shutil.copytree(source, folder / f".{name}")
     (folder / f".{name}").rename(folder / name)
 
 
+def hold(version):
+    """Makes the version's loading wait, at its model card, until somebody opens the pipe that is returned."""
+    (version / "assets.extra").mkdir()
+    os.mkfifo(version / "assets.extra" / "model_card.md")
+    return version / "assets.extra" / "model_card.md"
+
+
 def test_starting_then_ready_then_draining(versions, tmp_path):
     put(versions[0], tmp_path / "echo", "1")
-    with serving(tmp_path, tmp_path / "echo", ready=False) as running:
+    held, go = hold(tmp_path / "echo" / "1"), tmp_path / "go"
+    with serving(tmp_path, tmp_path / "echo", "--deadline", 120, ready=False) as running:
         assert until(f"{running.url}/health/ready", 503).text == "starting\n"
-        assert httpx.get(f"{running.url}/health/live").status_code == 200
+        assert httpx.get(f"{running.url}/health/live", timeout=60).status_code == 200
         refused = predict(running.url)
         assert refused.status_code == 503
         assert refused.json() == {"error": "the server is starting"}
         assert int(refused.headers["Retry-After"]) > 0
+        within(lambda: held.write_text(""))
         until(f"{running.url}/health/ready", 200)
-        assert running.process.stdout.readline() == f"serving echo at {running.url}\n"
+        assert within(running.process.stdout.readline) == f"serving echo at {running.url}\n"
 
-        began = time.monotonic()
-        predict(running.url, "slow 200")
-        steps = round(400 / (time.monotonic() - began))  # of about 2 seconds
-        answers = []
-        asking = threading.Thread(target=lambda: answers.append(predict(running.url, f"slow {steps}")))
+        answer = begun(lambda: predict(running.url, f"wait {go}"))
         with httpx.Client(base_url=running.url, timeout=60) as client:  # a connection from before the signal
-            client.get("/health/live")
-            asking.start()
-            time.sleep(0.5)
+            eventually(lambda: "requests_under_way 2.0" in client.get("/metrics").text)  # its own is the other one
             running.process.send_signal(signal.SIGTERM)
-            time.sleep(0.1)
+            eventually(lambda: client.get("/health/ready").text == "draining\n")
             assert client.get("/health/ready").status_code == 503
-            assert client.get("/health/ready").text == "draining\n"
             late = client.post("/v1/models/echo:predict", json={"instances": ["a"]})
             assert (late.status_code, late.json()) == (503, {"error": "the server is draining"})
-        asking.join()
-        assert answers[0].json()["predictions"][0]["translation"] == f"one slow {steps}"
-        assert running.process.wait(10) == 0
+        go.touch()
+        assert answer.result(60).json()["predictions"][0]["translation"] == f"one wait {go}"
+        assert running.process.wait(60) == 0
         assert "Traceback" not in running.log.read_text()
+
+
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_while_a_model_is_loaded_it_ends_all_the_same(versions, tmp_path, number, expected):
+    put(versions[0], tmp_path / "echo", "1")
+    hold(tmp_path / "echo" / "1")
+    with serving(tmp_path, tmp_path / "echo", ready=False) as running:
+        until(f"{running.url}/health/ready", 503)
+        status, seconds = running.end(number)
+        assert (status, seconds < 15) == (expected, True)
+        assert running.log.read_text() == ""
 
 
 def test_a_new_version_is_taken_up_under_load_without_losing_a_request(versions, tmp_path):
@@ -100,7 +108,7 @@ def test_a_new_version_is_taken_up_under_load_without_losing_a_request(versions,
         time.sleep(0.2)
         stop.set()
         for thread in threads:
-            thread.join()
+            thread.join(60)
         metrics = httpx.get(f"{running.url}/metrics").text
         assert running.end() == (0, pytest.approx(2, abs=2))
     assert 'model_loads_total{model="echo",result="failed"} 1.0' in metrics

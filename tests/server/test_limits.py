@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 
 import httpx
+import jsonschema
 import pytest
 from openapi_spec_validator import validate
 from prometheus_client.parser import text_string_to_metric_families
@@ -64,6 +65,8 @@ def test_metrics_count_and_tell_no_text(client):
     assert more("tf_transformer_queue_seconds_count", model="tiny") == 3
     assert more("tf_transformer_batch_items_sum", model="tiny") == 3
     assert more("tf_transformer_source_characters_total", model="tiny") == sum(map(len, SOURCES[:3]))
+    tokens = sum(len(text.encode()) // 4 + 1 for text in SOURCES[:3])
+    assert more("tf_transformer_source_tokens_estimate_total", model="tiny") == tokens
     assert more("tf_transformer_translation_characters_total", model="tiny") == sum(map(len, TARGETS[:3]))
     assert after["tf_transformer_model_version", (("model", "tiny"),)] == 1
     assert after["tf_transformer_queue_items", (("model", "tiny"),)] == 0
@@ -91,11 +94,18 @@ def test_openapi_is_valid_and_complete(client):
     validate(specification)
     for path, methods in specification["paths"].items():
         for method in methods:
-            answer = client.request(method, path.replace("{name}", "tiny"), json={} if method == "post" else None)
+            asked = {"model": "tiny"} if method == "post" else None
+            answer = client.request(method, path.replace("{name}", "tiny"), json=asked)
             assert answer.status_code in (200, 400), (method, path)
-    for path in ("/translate", "/v1/models/{name}:predict"):
-        example = specification["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
-        assert client.post(path.replace("{name}", "tiny"), json=example).status_code == 200
+    for path in ("/translate", "/v1/models/{name}:predict", "/page/search"):
+        operation = specification["paths"][path]["post"]
+        example = operation["requestBody"]["content"]["application/json"]["example"]
+        if "model" in example:
+            example["model"] = "tiny"
+        answer = client.post(path.replace("{name}", "tiny"), json=example)
+        assert answer.status_code == 200
+        told = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        jsonschema.validate(answer.json(), told)
 
 
 def test_docs_need_no_other_host(client, server):
@@ -232,11 +242,11 @@ def test_odd_strings_get_the_answer_that_they_get_alone(client):
             for i in part:
                 together[i] = own.post("/translate", json={**ASKED, "q": [texts[i]]}).json()["translatedText"][0]
 
-    threads = [threading.Thread(target=ask, args=[range(n, len(texts), 6)]) for n in range(6)]
+    threads = [threading.Thread(target=ask, args=[range(n, len(texts), 6)], daemon=True) for n in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(240)
     assert [together[i] for i in range(len(texts))] == alone
     assert client.post("/translate", json={**ASKED, "q": texts}).json()["translatedText"] == alone
 
@@ -248,11 +258,11 @@ def test_a_full_queue_is_429_and_soon_over(client, server):
     def ask():
         answers.append(httpx.post(f"{server.url}/translate", json=body, timeout=120))
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(240)
     statuses = [answer.status_code for answer in answers]
     assert 200 in statuses
     assert 429 in statuses
@@ -272,7 +282,7 @@ def test_others_are_answered_while_large_texts_are_split(server):
     answers = []
     with httpx.Client(base_url=server.url, timeout=60) as large, httpx.Client(base_url=server.url, timeout=60) as other:
         began = time.perf_counter()
-        thread = threading.Thread(target=lambda: answers.append(large.post("/translate", json=asked)))
+        thread = threading.Thread(target=lambda: answers.append(large.post("/translate", json=asked)), daemon=True)
         thread.start()
         slowest = 0.0
         while thread.is_alive():

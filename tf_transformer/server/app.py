@@ -31,6 +31,9 @@ log = logging.getLogger("tf_transformer.server")
 
 STATIC = Path(__file__).with_name("static")
 
+# Batches that are under way at the end, whose requests are answered or too late, have so many to come to theirs.
+STOP_SECONDS = 5.0
+
 # These are asked for again and again: they are not logged.
 QUIET = ("/health/live", "/health/ready", "/metrics")
 
@@ -68,8 +71,11 @@ def create_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         lifecycle.start(ready, failed)
         yield
+        end = time.monotonic() + STOP_SECONDS  # for all of them together
         for model in models.values():
-            model.batcher.stop()
+            model.batcher.close()
+        for model in models.values():
+            model.batcher.stop(end - time.monotonic())
 
     routes = [
         Route("/health/live", _live),

@@ -128,16 +128,26 @@ class Batcher:
             self._changed.notify_all()
         return [item.future for item in items]
 
-    def stop(self, seconds: float = 5.0) -> None:
-        """Ends the threads, waiting at most so many seconds for each; what still waits is cancelled."""
+    def close(self) -> None:
+        """Takes no more items and cancels those that wait; the threads end after what they are at."""
         with self._changed:
             self._stopped = True
             for item in self._waiting:
                 item.future.cancel()
             self._waiting.clear()
             self._changed.notify_all()
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Ends the threads, waiting at most so many seconds for all of them."""
+        self.close()
+        end = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(seconds)
+            thread.join(max(0.0, end - time.monotonic()))
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a thread has not ended."""
+        return any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
         while batch := self._take():

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from tf_transformer.errors import UserError
 from tf_transformer.server.models import Models, ServedModel
 from tf_transformer.server.requests import Refusal
+
+T = TypeVar("T")
 
 log = logging.getLogger("tf_transformer.server")
 
@@ -44,12 +48,18 @@ class Lifecycle:
         self.under_way = 0
         self.failure: UserError | None = None
         self._task: asyncio.Task | None = None
+        self._thread: threading.Thread | None = None
         self._refused: dict[tuple[str, int], float] = {}  # versions that can't be loaded, and when to try again
 
     def check_ready(self) -> None:
         """Raises a Refusal with status 503 unless requests can be answered."""
         if self.phase is not Phase.READY:
             raise Refusal(503, f"the server is {self.phase.value}", {"Retry-After": "5"})
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a version is being loaded, which can't be broken off."""
+        return self._thread is not None and self._thread.is_alive()
 
     def start(self, ready: Callable[[], Any], failed: Callable[[], Any]) -> None:
         """Begins to load the models; then calls one of both."""
@@ -58,7 +68,7 @@ class Lifecycle:
     async def _run(self, ready: Callable[[], Any], failed: Callable[[], Any]) -> None:
         try:
             for model in self.models.values():
-                await asyncio.to_thread(model.load_newest)
+                await self._in_thread(model.load_newest)
         except UserError as error:
             self.failure = error
             failed()
@@ -72,14 +82,30 @@ class Lifecycle:
                 await self._watch(model)
 
     async def _watch(self, model: ServedModel) -> None:
-        newest = model.name, max(model.source.versions(), default=0)
-        if time.monotonic() < self._refused.get(newest, 0.0):
+        number = max(await self._in_thread(model.source.versions), default=model.number)
+        newest = model.name, number
+        if number == model.number or time.monotonic() < self._refused.get(newest, 0.0):
             return
         try:
-            await asyncio.to_thread(model.load_newest)
+            await self._in_thread(model.load_newest)
         except UserError as error:
             self._refused[newest] = time.monotonic() + RETRY_SECONDS
             log.warning("model %s version %d: %s; version %s stays", *newest, error, model.number)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Works in a thread of its own, since the end of the event loop waits for those of `asyncio.to_thread`."""
+        done: Future[T] = Future()
+        done.set_running_or_notify_cancel()  # it goes on to its end, whoever waits for it
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._thread = threading.Thread(target=run, name="load", daemon=True)
+        self._thread.start()
+        return await asyncio.wrap_future(done)
 
     async def drain(self, seconds: float) -> None:
         """Takes no new work, and waits for what is under way, at most so many seconds."""

@@ -34,6 +34,7 @@ class Metrics:
         self._batch_items = histogram("batch_items", "Sentences of a batch.", "model", ITEMS)
         self._batch_seconds = histogram("batch_seconds", "What the model took for a batch.", "model", SECONDS)
         self._characters = counter("source_characters", "Characters that were translated.", "model")
+        self._tokens = counter("source_tokens_estimate", "Their tokens, as batches count them.", "model")
         self._translated = counter("translation_characters", "Characters of their translations.", "model")
         self._failures = counter("batch_failures", "Batches in which the model failed.", "model")
         self._loads = counter("model_loads", "Versions that were loaded, or could not be.", "model", "result")
@@ -72,9 +73,10 @@ class Metrics:
         if failed:
             self._failures.labels(model).inc()
 
-    def translated(self, model: str, source_characters: int, translation_characters: int) -> None:
-        """Sentences were translated."""
-        self._characters.labels(model).inc(source_characters)
+    def translated(self, model: str, characters: int, tokens: int, translation_characters: int) -> None:
+        """Sentences were translated, of so many characters and about so many tokens."""
+        self._characters.labels(model).inc(characters)
+        self._tokens.labels(model).inc(tokens)
         self._translated.labels(model).inc(translation_characters)
 
     def loaded(self, model: str, version: int | None) -> None:

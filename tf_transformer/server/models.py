@@ -149,7 +149,8 @@ class ServedModel:
         encoded = [text.encode() if isinstance(text, str) else text for text in texts]
         payloads = [(text, tokens_of(text)) for text in encoded]
         translations = await self._results(payloads, frozenset(options.items()))
-        self.metrics.translated(self.name, sum(map(len, texts)), sum(len(t.text) for t in translations))
+        tokens = sum(length for _, length in payloads)
+        self.metrics.translated(self.name, sum(map(len, texts)), tokens, sum(len(t.text) for t in translations))
         return translations
 
     async def call(self, signature: str, **inputs: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from tf_transformer.server.libretranslate import language_name
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
 from tf_transformer.server.spans import token_spans
+from tf_transformer.server.texts import without_blocking
 from tf_transformer.translation import Translation, as_translation, own_options
 
 PAGE = Path(__file__).parent / "static" / "page.html"
@@ -87,7 +88,7 @@ async def translate(request: Request) -> JSONResponse:
     """
     asked, model = await _asked(request)
     text = check_text(asked.get("text"), "text", request.app.state.settings)
-    pieces = split(text, model.version.languages[0])
+    pieces = await without_blocking(len(text), split, text, model.version.languages[0])
     given = asked.get("prefixes") or {}
     if not isinstance(given, dict):
         raise Refusal(400, "prefixes must be an object of strings by the number of their sentence")

@@ -1,4 +1,4 @@
-"""HTTP/1.1 by uvicorn, with a limit on the time that a request's header takes, which uvicorn does not have."""
+"""HTTP/1.1 by uvicorn, with limits that it does not have: on the time that a header takes, and an answer's reader."""
 
 from __future__ import annotations
 
@@ -8,20 +8,36 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
+# A client has so many to read what the system's buffers do not take.
+READER_SECONDS = 10.0
 
 
 class Protocol(H11Protocol):
-    """Closes a connection whose next request has not fully arrived, header and all, some seconds after it began."""
+    """Closes a connection whose next request has not fully arrived, header and all, some seconds after it began.
+
+    Also one whose client does not read its answer, which would never be closed: that waits until all is sent.
+    """
 
     _waiting: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # writing is paused as long as anything is left to send
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._unwatch()
+        self._cancel_unread()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(READER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._cancel_unread()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -37,3 +53,8 @@ class Protocol(H11Protocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+    def _cancel_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None

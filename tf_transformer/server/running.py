@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -83,6 +84,10 @@ def run(models: Models, settings: Settings, bound: socket.socket, ready: Callabl
     gc.freeze()  # at Python's end there is nothing to gain by looking for garbage among TensorFlow's objects: seconds
     if app.state.lifecycle.failure:
         raise app.state.lifecycle.failure
+    if app.state.lifecycle.is_busy or any(model.batcher.is_alive for model in models.values()):
+        # TensorFlow is at work in a thread, where nothing breaks it off: Python's end would take its libraries away.
+        logging.shutdown()
+        os._exit(128 + signal.SIGINT if server.interrupted else 0)
     if server.interrupted:
         raise KeyboardInterrupt
 

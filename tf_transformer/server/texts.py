@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from tf_transformer.paragraphs import join, split
 from tf_transformer.server.batching import TooMany
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal
 from tf_transformer.translation import Translation
+
+T = TypeVar("T")
 
 _TAG = re.compile(r"""<[a-zA-Z/!?](?:[^>"']|"[^"]*"|'[^']*')*>""")
 # What stands in these is no text.
@@ -52,14 +54,24 @@ async def translate_texts(
         TooMany: they have more sentences than may wait.
     """
     splitting = texts, model.version.languages[0], markup, model.batcher.limits.queue
-    if sum(map(len, texts)) <= _CHARACTERS_AT_ONCE:
-        documents = _documents(*splitting)
-    else:
-        documents = await asyncio.to_thread(_documents, *splitting)
+    documents = await without_blocking(sum(map(len, texts)), _documents, *splitting)
     sentences = [sentence for document in documents for part in document for sentence in part.pieces[1::2]]
     options = {"num_hypotheses": alternatives + 1} if alternatives else {}
     results = iter(await model.translate(sentences, **options) if sentences else [])
     return [_translated(document, results, markup, alternatives) for document in documents]
+
+
+async def without_blocking(characters: int, work: Callable[..., T], *arguments: Any) -> T:
+    """Calls what splits so many characters, in a thread if other requests would wait for it.
+
+    Args:
+        characters: of all texts.
+        work: what is called.
+        *arguments: what with.
+    """
+    if characters <= _CHARACTERS_AT_ONCE:
+        return work(*arguments)
+    return await asyncio.to_thread(work, *arguments)
 
 
 def _documents(texts: Sequence[str], language: str, markup: bool, most: int) -> list[list[_Part]]:

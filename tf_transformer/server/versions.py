@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,13 +14,17 @@ from typing import Any
 from tf_transformer.errors import UserError
 from tf_transformer.translation import Translation, as_translation, is_saved_model
 
-# What a search is compiled for, where the model has a signature for that: batches up to so many rows and tokens.
-WARM_UP_ROWS, WARM_UP_LENGTHS = (1, 8, 32), (16, 32, 64)
+# What a search is compiled for, where the model has a signature for that: batches of so many rows and tokens, each of
+# which takes batches of at least half its rows. Batches of longer sentences are rarer, and a program takes seconds.
+WARM_UP_SHAPES = (*product((1, 2, 4, 8, 16, 32), (16, 32)), (1, 64), (8, 64))
 # Digits are text in any language: a short one, and one of a long sentence's length.
 WARM_UP_TEXTS = (b"1", " ".join(map(str, range(1, 21))).encode())
 
 # What an export's `translate` is also called.
 DEFAULT_SIGNATURES = ("serving_default", "translate")
+
+# What the page at / asks for; `translate_with_options` apart, which alternatives need as well.
+PAGE_SIGNATURES = ("attention", "next_tokens", "translate_with_search")
 
 Options = Mapping[str, Any]
 
@@ -154,11 +160,24 @@ class SavedModelVersion(Version):
         if "warm_up" in self._loaded.signatures:
             import tensorflow as tf
 
-            shapes = [(rows, length) for length in WARM_UP_LENGTHS for rows in WARM_UP_ROWS]
-            rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*shapes, strict=True))
+            rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*WARM_UP_SHAPES, strict=True))
             self._loaded.signatures["warm_up"](rows=rows, lengths=lengths)
         super().warm_up()
+        if self.translates:
+            self._warm_up_page()
         return time.perf_counter() - began
+
+    def _warm_up_page(self) -> None:
+        from tf_transformer.export.signature_options import option_values
+        from tf_transformer.translation import own_options
+
+        text = WARM_UP_TEXTS[:1]
+        inputs = {"text": text, "source": text, "target": text, "prefix": [b""], "prefix_ids": [[]], "count": 1}
+        with suppress(UserError):  # another program's export has no options, or its signatures take something else
+            inputs |= option_values(own_options(self.folder))
+            for name in PAGE_SIGNATURES:
+                if name in self.signatures:
+                    self.call(name, inputs)
 
 
 class CTranslate2Version(Version):

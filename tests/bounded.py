@@ -1,0 +1,51 @@
+"""Waiting with an end: what never comes fails its test, and does not hang the run."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# Longer than anything takes on a busy machine.
+SECONDS = 240.0
+
+
+def begun(work: Callable[[], T]) -> Future[T]:
+    """Begins some work in a thread that keeps no process from ending; its result has to be asked for within a time."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def within(work: Callable[[], T], seconds: float = SECONDS) -> T:
+    """What a call gives that could block for ever, such as `readline`; a TimeoutError where it does."""
+    return begun(work).result(seconds)
+
+
+def eventually(condition: Callable[[], Any], seconds: float = SECONDS) -> None:
+    """Waits until the condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@contextmanager
+def started(words: list, **options: Any) -> Iterator[subprocess.Popen]:
+    """A process that is killed at the end, should it still run: `Popen` alone would wait for it."""
+    with subprocess.Popen(words, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -1,0 +1,106 @@
+"""Limits, in this process: a stand-in for a model answers, and waits where it is told to."""
+
+import threading
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from tests.bounded import begun, eventually
+from tests.server.running import serving_here, until
+from tf_transformer.server import models as served
+from tf_transformer.server.app import create_app
+from tf_transformer.server.batching import BatchLimits
+from tf_transformer.server.models import Models, Source
+from tf_transformer.server.settings import Settings
+from tf_transformer.server.versions import Version
+from tf_transformer.translation import Translation
+
+ASKED = {"source": "und", "target": "und"}
+
+
+class Echo(Version):
+    """Says what it is told; a text "wait" is answered once `go` is set. `began` counts those."""
+
+    translates = True
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.go, self.began, self.batches = threading.Event(), threading.Semaphore(0), []
+
+    def translate(self, texts, options):
+        self.batches.append(len(texts))
+        if b"wait" in texts:
+            self.began.release()
+            assert self.go.wait(60)
+        return [Translation(text.decode(), 0.0, False) for text in texts]
+
+
+@pytest.fixture
+def asking(monkeypatch, tmp_path):
+    """Makes a client of a server with limits."""
+    monkeypatch.setattr(served, "load_version", Echo)
+    monkeypatch.setattr(Echo, "warm_up", lambda self: 0.0)
+    with ExitStack() as stack:
+
+        def made(settings=None, limits=None, seconds=60.0) -> tuple[httpx.Client, Echo]:
+            models = Models([Source("echo", tmp_path, 1)], limits or BatchLimits(), seconds)
+            _, port = stack.enter_context(serving_here(create_app(models, settings or Settings())))
+            url = f"http://127.0.0.1:{port}"
+            until(f"{url}/health/ready", 200)
+            echo = models["echo"].version
+            stack.callback(echo.go.set)
+            return stack.enter_context(httpx.Client(base_url=url, timeout=60)), echo
+
+        yield made
+
+
+def translate(client, q):
+    return client.post("/translate", json={**ASKED, "q": q})
+
+
+def test_an_answer_that_takes_too_long_is_503(asking):
+    client, _ = asking(seconds=0.3)
+    for path, body in (
+        ("/translate", {**ASKED, "q": "wait"}),
+        ("/page/translate", {"model": "echo", "text": "wait"}),
+    ):
+        answer = client.post(path, json=body)
+        assert (answer.status_code, answer.json()) == (503, {"error": "the translation took too long"})
+        assert int(answer.headers["Retry-After"]) >= 1
+
+
+def test_the_limits_are_those_of_the_settings(asking):
+    client, _ = asking(Settings(max_body=200, max_texts=2, max_characters=5))
+    for q, status in (("12345", 200), ("123456", 400), (["1", "2"], 200), (["1", "2", "3"], 400), ("1" * 200, 413)):
+        assert translate(client, q).status_code == status, q
+
+
+def test_the_queue_and_the_batches_are_those_of_the_limits(asking):
+    client, echo = asking(limits=BatchLimits(tokens=6, queue=3))
+    waiting = [begun(lambda: translate(client, "wait")) for _ in range(2)]  # each takes a thread
+    for _ in waiting:
+        assert echo.began.acquire(timeout=60)
+    assert translate(client, list("1234")).status_code == 413
+    several = begun(lambda: translate(client, list("123")))  # of a token each
+    eventually(lambda: 'queue_items{model="echo"} 3.0' in client.get("/metrics").text, 60)
+    assert translate(client, "4").status_code == 429
+    echo.go.set()
+    assert several.result(60).json() == {"translatedText": ["1", "2", "3"]}
+    assert {future.result(60).status_code for future in waiting} == {200}
+    assert sorted(echo.batches) == [1, 1, 3]
+    echo.batches.clear()
+    assert translate(client, ["1" * 11, "2" * 11, "3" * 11]).status_code == 200  # of three tokens each
+    assert max(echo.batches) <= 2
+
+
+def test_a_long_text_of_the_page_is_split_elsewhere(asking, monkeypatch):
+    from tf_transformer.server import page
+
+    threads = []
+    split = page.split
+    monkeypatch.setattr(page, "split", lambda *given: threads.append(threading.current_thread()) or split(*given))
+    client, _ = asking()
+    for text in ("A text.", "A text. " * 1_000):
+        assert client.post("/page/translate", json={"model": "echo", "text": text}).status_code == 200
+    assert threads[0] is not threads[1]
