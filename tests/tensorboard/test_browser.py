@@ -79,6 +79,8 @@ def test_a_click_opens_a_head_and_hovering_tells_its_weights(tab, log_dir):
         text = f"{target[row]} → {source[column]}: {expected['cross'][1, 2, row, column]:.3f}"
         expect(frame.locator(".told")).to_have_text(re.compile(f"^{re.escape(text)}(, aligned)?$"))
     frame.locator("select[name=kind]").select_option("encoder")
+    # Drawn once it has come: what is told of the last drawing goes then.
+    expect(frame.locator(".told")).to_have_text(re.compile("^Point at a cell"))
     page.mouse.move(*cell_of(frame, 1, 3, len(source), len(source)))
     expect(frame.locator(".told")).to_have_text(f"{source[1]} → {source[3]}: {expected['encoder'][1, 2, 1, 3]:.3f}")
     frame.locator("select[name=head]").select_option("max")

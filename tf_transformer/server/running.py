@@ -16,6 +16,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
+from tf_transformer.ctrl_c import STATUS
 from tf_transformer.errors import UserError
 from tf_transformer.server.app import create_app
 from tf_transformer.server.models import Models
@@ -87,7 +88,9 @@ def run(models: Models, settings: Settings, bound: socket.socket, ready: Callabl
     if app.state.lifecycle.is_busy or any(model.batcher.is_alive for model in models.values()):
         # TensorFlow is at work in a thread, where nothing breaks it off: Python's end would take its libraries away.
         logging.shutdown()
-        os._exit(128 + signal.SIGINT if server.interrupted else 0)
+        if server.interrupted:
+            os._exit(STATUS)
+        os._exit(0)
     if server.interrupted:
         raise KeyboardInterrupt
 
