@@ -20,9 +20,7 @@ def main() -> None:
     loaded = load_saved_model(Path(options["model"]))
     signatures = loaded.signatures
     if "warm_up" in signatures:
-        sizes = [(rows, length) for rows in (1, options["batch_size"]) for length in (16, 32, 64)]
-        rows, lengths = (tf.constant(each) for each in zip(*sizes, strict=True))
-        signatures["warm_up"](rows=rows, lengths=lengths)
+        signatures["warm_up"](rows=tf.constant([1, 1, 1]), lengths=tf.constant([16, 32, 64]))
 
     def translate(texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return signatures["translate"](text=tf.convert_to_tensor(texts))

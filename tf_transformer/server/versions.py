@@ -14,9 +14,9 @@ from typing import Any
 from tf_transformer.errors import UserError
 from tf_transformer.translation import Translation, as_translation, is_saved_model
 
-# What a search is compiled for, where the model has a signature for that: batches of so many rows and tokens, each of
-# which takes batches of at least half its rows. Batches of longer sentences are rarer, and a program takes seconds.
-WARM_UP_SHAPES = (*product((1, 2, 4, 8, 16, 32), (16, 32)), (1, 64), (8, 64))
+# What a search is compiled for, where the model has a signature for that: batches of so many rows and tokens. Larger
+# batches are faster without (docs/decoding.md has the figures).
+WARM_UP_SHAPES = tuple(product((1, 2), (16, 32, 64)))
 # Digits are text in any language: a short one, and one of a long sentence's length.
 WARM_UP_TEXTS = (b"1", " ".join(map(str, range(1, 21))).encode())
 
