@@ -13,9 +13,8 @@ from machine import describe_machine
 
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator
+from tf_transformer.export.compiled import LENGTHS
 from tf_transformer.runs.directory import RunDirectory, load_model
-
-LENGTHS = (16, 32, 64, 128)
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ def test_fit_from_python_learns_as_it_stands(from_python, tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_and_named_files_exist(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"`[^`]*`", "", text)):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"`[^`\n]*`", "", text)):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
     for target in re.findall(r"`((?:tf_transformer|train|tests|docs|serving|benchmarks)/[\w/.]+)`", text):
