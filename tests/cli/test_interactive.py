@@ -82,6 +82,7 @@ def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path
     assert prompt.ask(SOURCE, TARGET).endswith(f"{TARGET}\n> ")
     prompt.type("half a line")
     prompt.read_until("half a line", behind="")
+    time.sleep(0.5)  # Python's readline notices a signal that comes while it draws only at the next key
     prompt.type("\x03")  # Ctrl-C
     prompt.read_until("")
     time.sleep(1.5)  # elsewhere it ends the command within a second

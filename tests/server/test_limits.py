@@ -197,7 +197,6 @@ def test_a_client_that_goes_is_dropped(client, server):
     "sent",
     [
         b"nonsense\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00",
         b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
         b"POST /translate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -214,6 +213,14 @@ def test_what_is_not_http_is_400_or_closed(client, server, sent):
             pass
         answer = answer_of(connection)
     assert answer == b"" or re.match(rb"HTTP/1.1 (400|404|431|408)", answer)
+    assert fine(client)
+
+
+def test_another_version_of_http_is_505(client, server):
+    with closing(connect(server)) as connection:
+        connection.sendall(b"GET / HTTP/9.9\r\nHost: a\r\nConnection: close\r\n\r\n")
+        answer = answer_of(connection)
+    assert answer.startswith(b"HTTP/1.1 505 ") and b"speaks HTTP/1.1" in answer
     assert fine(client)
 
 

@@ -106,7 +106,7 @@ def create_app(
 
 
 class Surroundings:
-    """Around each request: security headers, one line in the log, a count of what is under way, and status 500."""
+    """Around each request: security headers, a line in the log, a count of what is under way, statuses 500 and 505."""
 
     def __init__(self, app: ASGIApp, lifecycle: Lifecycle, settings: Settings) -> None:
         self.app, self.lifecycle, self.settings = app, lifecycle, settings
@@ -132,7 +132,10 @@ class Surroundings:
 
         self.lifecycle.under_way += 1
         try:
-            await self.app(scope, receive, sending)
+            if scope["http_version"].startswith("1."):
+                await self.app(scope, receive, sending)
+            else:
+                await _error(505, "this server speaks HTTP/1.1 and HTTP/1.0")(scope, receive, sending)
         except Exception as error:
             # The message may hold texts: type and place are what is told.
             place = "".join(traceback.format_tb(error.__traceback__)[-3:])
