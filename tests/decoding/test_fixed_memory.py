@@ -9,28 +9,40 @@ import tensorflow as tf
 from tests.decoding import by_hand
 from tests.decoding.by_hand import END, FACTORS, LONGEST, ROWS, START, STATES, TABLE, of_row, tokens_of
 from tf_transformer import RecurrentModel, Transformer
-from tf_transformer.decoding import beam_search, greedy_search
+from tf_transformer.decoding import beam_search, greedy_search, rounds
 
 SOURCE = np.array([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [3, 0, 0, 0, 0]], "int32")
 
 
 class FixedTable:
-    """The table as a model whose cache has a place for every token of every position from the start."""
+    """The table as a model whose cache has a place for every entry from the start: its token times its factor."""
 
     def start_cache(self, rows, beams, steps):
         rows = tf.convert_to_tensor(rows, "int32")
-        return {"row": rows, "tokens": tf.zeros((tf.size(rows), steps, beams), "int32")}
+        return {"row": rows, "weighted": tf.zeros((tf.size(rows), entries_of(steps, beams)), "int32")}
 
     def step(self, ids, position, cache, history):
-        rows, steps, beams = cache["tokens"].shape
-        now = tf.range(steps)[:, None] == position
-        tokens = tf.where(now, tf.reshape(ids, (rows, 1, beams)), cache["tokens"])
-        chosen = tf.reshape(tf.cast(history, "int32"), (rows, beams, steps, beams))
-        # What is not written yet nobody descends from; each has one entry at each position before.
-        weighted = tokens * tf.constant(FACTORS[:steps])[:, None]
-        states = tf.reduce_sum(chosen * weighted[:, None], axis=[2, 3]) % STATES
+        rows, beams, entries = history.shape
+        first = entries - rounds.FIXED_ROUND * beams + position % rounds.FIXED_ROUND * beams
+        place = tf.range(entries) - first
+        new = tf.gather(tf.reshape(ids, (rows, beams)), tf.clip_by_value(place, 0, beams - 1), axis=1)
+        now = (place >= 0) & (place < beams)
+        weighted = tf.where(now, new * tf.constant(FACTORS)[position], cache["weighted"])
+        # What is not written yet nobody descends from.
+        states = tf.reduce_sum(tf.cast(history, "int32") * weighted[:, None], axis=2) % STATES
         logits = tf.gather(tf.gather(tf.constant(TABLE), cache["row"]), states, batch_dims=1)
-        return tf.reshape(logits, (rows * beams, -1)), {**cache, "tokens": tokens}
+        return tf.reshape(logits, (rows * beams, -1)), {**cache, "weighted": weighted}
+
+    def settle(self, cache, rows, entries):
+        assert rows is None
+        kept = tf.gather(cache["weighted"], entries, batch_dims=1)
+        places = cache["weighted"].shape[1] - entries.shape[1]
+        junk = tf.fill((kept.shape[0], places), 12345)  # a round's entries are written anew
+        return {**cache, "weighted": tf.concat([kept, junk], axis=1)}
+
+
+def entries_of(steps, beams):
+    return rounds.settled_room(steps, beams) + rounds.FIXED_ROUND * beams
 
 
 @functools.cache
@@ -104,6 +116,25 @@ def test_it_tells_which_rows_needed_more_steps(beam_size):
             assert scores[row].item() == pytest.approx(score, abs=1e-4)
 
 
+def test_a_row_that_needs_more_entries_is_told(monkeypatch):
+    """Hypotheses that have had little in common need an entry each at a position; the other rows are as ever."""
+    monkeypatch.setattr(rounds, "FIXED_ROUND", 4)
+    monkeypatch.setattr(rounds, "settled_room", lambda steps, beams: 9)
+    model, rows = FixedTable(), list(range(ROWS))
+
+    @compiled
+    def search():
+        cache = model.start_cache(rows, 4, LONGEST)
+        return beam_search(model, cache, [LONGEST] * ROWS, START, END, 4, 0.6, steps=LONGEST)
+
+    ids, scores, done = (output.numpy() for output in search())
+    assert 10 < done.sum() < ROWS - 10
+    for row in np.flatnonzero(done):
+        ((score, tokens),) = expected(row, LONGEST, 4, 0.6, 1).hypotheses
+        assert tokens_of(ids[row].reshape(-1)) == tokens
+        assert scores[row].item() == pytest.approx(score, abs=1e-4)
+
+
 MODELS = {
     "post-norm": lambda: Transformer(2, 16, 4, 32, 23, 23, share_embeddings="all", max_length=32),
     "pre-norm": lambda: Transformer(2, 16, 4, 32, 23, 19, norm_first=True, key_dim=3, value_dim=5, max_length=32),
@@ -119,15 +150,29 @@ def model(request):
 
 
 def test_each_hypothesis_s_steps_equal_the_whole_of_its_own_tokens(model):
-    """Hypotheses come and go, and no step disturbs the entries of the others."""
-    steps, beams = 6, 3
+    """Hypotheses come and go, and no step disturbs the entries of the others, nor does a round's end."""
+    steps, beams = 19, 3
     stepper = model.stepper()
-    cache, hypotheses = stepper.start_cache(SOURCE, beams, steps), by_hand.Beams(len(SOURCE), beams, seed=0)
-    hypotheses.random = np.random.default_rng(4)
+    hypotheses = by_hand.Beams(len(SOURCE), beams, seed=4)
+    cache = stepper.start_cache(SOURCE, beams, steps)
+    room = rounds.settled_room(steps, beams)
+    kept = np.full((len(SOURCE), room), -1)  # which of all entries ever made the settled places hold
     for position in range(steps):
+        place = position % rounds.FIXED_ROUND
+        if position and not place:
+            made = np.arange(position - rounds.FIXED_ROUND, position)[:, None] * beams + np.arange(beams)
+            kept = np.concatenate([kept, made.reshape(1, -1).repeat(len(SOURCE), axis=0)], axis=1)
+            needed = np.take_along_axis(hypotheses.history, np.maximum(kept, 0)[:, None], axis=2).any(axis=1)
+            needed &= kept >= 0
+            assert (needed.sum(axis=1) <= room).all()
+            entries = np.argsort(~needed, axis=1, kind="stable")[:, :room].astype("int32")
+            cache = stepper.settle(cache, None, entries)
+            kept = np.where(np.take_along_axis(needed, entries, axis=1), np.take_along_axis(kept, entries, axis=1), -1)
+        made = np.arange(position - place, position + 1)[:, None] * beams + np.arange(beams)
+        there = np.concatenate([kept, made.reshape(1, -1).repeat(len(SOURCE), axis=0)], axis=1)
+        history = np.take_along_axis(hypotheses.history, np.maximum(there, 0)[:, None], axis=2) & (there >= 0)[:, None]
+        history = np.pad(history, [(0, 0), (0, 0), (0, room + rounds.FIXED_ROUND * beams - history.shape[2])])
         tokens = np.minimum(hypotheses.tokens, 18)
-        history = np.zeros((len(SOURCE), beams, steps * beams), bool)
-        history[:, :, : hypotheses.history.shape[2]] = hypotheses.history
         logits, cache = stepper.step(tokens[:, :, -1].reshape(-1), position, cache, history)
         whole = model((SOURCE.repeat(beams, axis=0), tokens.reshape(-1, position + 1)))[:, -1]
         np.testing.assert_allclose(logits, whole, rtol=0, atol=1e-5)

@@ -106,14 +106,14 @@ def test_what_a_cache_holds(model):
     for layer, grown in zip(cache["layers"], after["layers"], strict=True):
         assert (layer["keys"].shape, layer["values"].shape) == ((3, 4, 0, 5), (3, 4, 0, 7))
         assert (grown["keys"].shape, grown["values"].shape) == ((3, 4, 2, 5), (3, 4, 2, 7))
-        assert (layer["context_keys"].shape, layer["context_values"].shape) == ((3, 4, 6, 5), (3, 4, 6, 7))
+        assert (layer["context_keys"].shape, layer["context_values"].shape) == ((3, 4, 5, 6), (3, 4, 6, 7))
         assert grown["context_keys"] is layer["context_keys"]
 
     # Of the last sentence both hypotheses, of the others two that go on from one.
     order, entries = np.array([2, 0, 0, 1], "int32"), np.array([[1, 0], [1, 0], [0, 1], [1, 0]], "int32")
     settled = stepper.settle(after, order, entries)
     for layer in settled["layers"]:
-        assert (layer["settled_keys"].shape, layer["settled_values"].shape) == ((4, 4, 2, 5), (4, 4, 2, 7))
+        assert (layer["settled_keys"].shape, layer["settled_values"].shape) == ((4, 4, 5, 2), (4, 4, 2, 7))
         assert (layer["keys"].shape, layer["values"].shape) == ((4, 4, 0, 5), (4, 4, 0, 7))
     tokens = np.array([[4, 5], [6, 7], [8, 9], [10, 11]])
     descent = np.eye(2, dtype=bool)[None, ::-1].repeat(4, axis=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import keras
 from keras import ops
 
 from tf_transformer.decoding.rounds import pick_entries, unknown_zero
@@ -79,13 +80,13 @@ class RecurrentStepper:
         Args:
             source_ids: int (batch, source_len); 0 is padding.
             beams: hypotheses a sentence.
-            steps: how many steps the search's entries have room for from the start; None where they grow.
+            steps: the most steps, for a cache of fixed size; None for one that grows.
 
         Returns:
             "outputs" and "memories", of each layer, for each hypothesis of the step before, (batch, beams, d_model);
             "entries", which of the search's entries these hypotheses are, int32 (batch, beams), or -1; "keys" and
-            "values" of the attention, (batch, 1, source_len, d_model); and "mask", what is added to its logits, float32
-            (batch, 1, 1, source_len).
+            "values" of the attention, (batch, 1, d_model, source_len) and (batch, 1, source_len, d_model); and "mask",
+            what is added to its logits, float32 (batch, 1, 1, source_len).
         """
         context = self.encoder(source_ids, training=False)
         keys, values = (ops.expand_dims(apply_dense(context, dense), axis=1) for dense in self.context_in)
@@ -95,7 +96,7 @@ class RecurrentStepper:
             "outputs": [ops.zeros((batch, beams, width), self.dtype) for _ in self.layers],
             "memories": [ops.zeros((batch, beams, width), "float32") for _ in self.layers],
             "entries": ops.full((batch, beams), -1, "int32"),
-            "keys": keys,
+            "keys": ops.swapaxes(keys, 2, 3),
             "values": values,
             "mask": forbidden(source_ids),
         }
@@ -140,21 +141,19 @@ class RecurrentStepper:
             "entries": entries,
         }
 
-    def settle(self, cache: Cache, rows: Any, entries: Any) -> Cache:
+    def settle(self, cache: Cache, rows: Any | None, entries: Any) -> Cache:
         """Keeps some rows of a cache, and tells where the search has the last entries now.
 
         Args:
             cache: as `step` returned it.
-            rows: int32 (kept,), the rows.
+            rows: int32 (kept,), the rows; None for all of a cache of fixed size.
             entries: int32 (kept, n), the entries of each that the search keeps.
         """
-        kept = {name: ops.take(cache[name], rows, axis=0) for name in ("entries", "keys", "values", "mask")}
-        states = {name: [ops.take(each, rows, axis=0) for each in cache[name]] for name in ("outputs", "memories")}
+        kept = cache if rows is None else keras.tree.map_structure(lambda each: ops.take(each, rows, axis=0), cache)
         same = ops.equal(ops.expand_dims(entries, axis=2), ops.expand_dims(kept["entries"], axis=1))
         place = 1 + ops.arange(ops.shape(entries)[1], dtype="int32")
         # An entry that the search has dropped has no descendants: -1.
-        kept["entries"] = ops.sum(ops.cast(same, "int32") * place[:, None], axis=1) - 1
-        return {**kept, **states}
+        return {**kept, "entries": ops.sum(ops.cast(same, "int32") * place[:, None], axis=1) - 1}
 
 
 class _Weights:

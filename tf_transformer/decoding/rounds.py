@@ -13,6 +13,8 @@ Rows = dict[str, Any]
 
 # Steps between two tidyings. Fewer would copy the cache more often, more would carry what is no longer needed along.
 ROUND = 4
+# The same with a cache of fixed size, where a step writes all entries of its round anew.
+FIXED_ROUND = 8
 
 
 class StepModel(Protocol):
@@ -26,8 +28,8 @@ class StepModel(Protocol):
         """
         ...
 
-    def settle(self, cache: Any, rows: Any, entries: Any) -> Any:
-        """The cache of some rows, int32 (kept,), with some entries of each, int32 (kept, n)."""
+    def settle(self, cache: Any, rows: Any | None, entries: Any) -> Any:
+        """The cache of some rows, int32 (kept,), or of all, with some entries of each, int32 (kept, n)."""
         ...
 
 
@@ -37,7 +39,7 @@ class Stepping(StepModel, Protocol):
     def start_cache(self, source_ids: Any, beams: Any = 1, steps: Any | None = None) -> Any:
         """Reads the source, int (rows, source_len), for so many hypotheses a row; each tensor has the rows in front.
 
-        The cache grows with every step, or has room for `steps` of them from the start.
+        The cache grows with every step, or has a fixed size, for a search of so many steps at most.
         """
         ...
 
@@ -53,8 +55,8 @@ def run_rounds(
     """Advances all rows, one position after the other, until each is done.
 
     Every few steps the rows that are done leave, and so do the entries of the cache that no hypothesis descends from
-    any more: a step costs what its unfinished rows cost. Where the cache has a fixed size, all stay to the end: then no
-    shape changes, so that XLA can compile the whole search.
+    any more: a step costs what its unfinished rows cost. Where the cache has a fixed size, all rows stay to the end:
+    then no shape changes, so that XLA can compile the whole search.
 
     Args:
         model: whose cache it is.
@@ -62,11 +64,11 @@ def run_rounds(
         rows: what the search keeps of each row; the "cache" and "done", bool (rows,), are among it.
         beams: hypotheses a row.
         outcome: names of what is wanted of the rows.
-        steps: how many steps the cache has room for; None for one that grows.
+        steps: the most steps, for a cache of fixed size; None for one that grows.
 
     Returns:
         These, for all rows as they were when they were done; with `steps` also "done", bool (rows,), since a row may
-        need more of them.
+        need more of them, or more entries than there is room for.
     """
     batch = ops.shape(rows["done"])[0]
 
@@ -78,13 +80,7 @@ def run_rounds(
 
     position = ops.convert_to_tensor(0, "int32")
     if steps is not None:
-        rows = {**rows, "history": ops.zeros((batch, beams, steps * beams), "bool")}
-        _, rows = ops.while_loop(
-            lambda position, rows: ops.logical_and(position < steps, unfinished(position, rows)),
-            one_step,
-            (position, rows),
-        )
-        return {name: rows[name] for name in (*outcome, "done")}
+        return _run_in_fixed_memory(model, one_step, rows, beams, outcome, steps)
     wanted = {name: rows[name] for name in outcome}
     history = ops.zeros((batch, beams, unknown_zero()), "bool")
     rows = {**rows, "row": ops.arange(batch, dtype="int32"), "history": history}
@@ -94,8 +90,8 @@ def run_rounds(
         kept = ops.cast(kept, "int32")
         others = {name: rows[name] for name in rows if name != "cache"}
         others = keras.tree.map_structure(lambda each: ops.take(each, kept, axis=0), others)
-        # The needed entries of each row, first to last; the row that needs most says how many stay.
-        needed = ops.cast(ops.any(others["history"], axis=1), "int32")
+        needed = _needed(others["history"])
+        # The row that needs most says how many stay.
         _, entries = ops.top_k(needed, ops.max(ops.sum(needed, axis=1), initial=0))
         history = pick_entries(others["history"], entries)
         return {**others, "history": history, "cache": model.settle(rows["cache"], kept, entries)}
@@ -115,39 +111,84 @@ def run_rounds(
     return wanted
 
 
+def _run_in_fixed_memory(
+    model: StepModel, one_step: Callable, rows: Rows, beams: int, outcome: tuple[str, ...], steps: Any
+) -> Rows:
+    """The same with a cache of fixed size, in which a row that needs too many entries is lost."""
+    batch = ops.shape(rows["done"])[0]
+    fresh = ops.zeros((batch, beams, FIXED_ROUND * beams), "bool")
+    history = ops.concatenate([ops.zeros((batch, beams, settled_room(steps, beams)), "bool"), fresh], axis=2)
+    rows = {**rows, "history": history, "lost": ops.zeros_like(rows["done"])}
+
+    def goes_on(position: Any, rows: Rows) -> Any:
+        unfinished = ops.logical_not(ops.all(ops.logical_or(rows["done"], rows["lost"])))
+        return ops.logical_and(position < steps, unfinished)
+
+    def tidy(rows: Rows) -> Rows:
+        needed = _needed(rows["history"])
+        room = ops.shape(needed)[1] - FIXED_ROUND * beams  # known in the loop where it is known before it
+        _, entries = ops.top_k(needed, room)
+        history = ops.concatenate([pick_entries(rows["history"], entries), fresh], axis=2)
+        lost = ops.logical_or(rows["lost"], ops.sum(needed, axis=1) > room)
+        return {**rows, "history": history, "lost": lost, "cache": model.settle(rows["cache"], None, entries)}
+
+    def one_round(position: Any, rows: Rows) -> tuple[Any, Rows]:
+        end = position + FIXED_ROUND
+        position, rows = ops.while_loop(
+            lambda position, rows: ops.logical_and(position < end, goes_on(position, rows)), one_step, (position, rows)
+        )
+        return position, tidy(rows)
+
+    _, rows = ops.while_loop(goes_on, one_round, (ops.convert_to_tensor(0, "int32"), rows))
+    done = ops.logical_and(rows["done"], ops.logical_not(rows["lost"]))
+    return {**{name: rows[name] for name in outcome}, "done": done}
+
+
+def settled_room(steps: Any, beams: int) -> Any:
+    """How many settled entries a cache of fixed size has for each row.
+
+    The hypotheses of a row descend mostly from the same entries, one for each position.
+    """
+    return steps + 8 * (beams - 1)
+
+
+def _needed(history: Any) -> Any:
+    """Which entries some hypothesis descends from: 1 or 0, int32 (rows, entries)."""
+    return ops.cast(ops.any(history, axis=1), "int32")
+
+
 def extend(history: Any, position: Any, fixed: bool) -> Any:
     """Adds to each hypothesis's history, bool (rows, beams, entries), its own entry at the next position.
 
-    A fixed history has a place for it already: each position's entries stand behind those of the one before.
+    A fixed history ends with a place for each entry of a round.
     """
     rows, beams, entries = ops.shape(history)
     beam = ops.arange(beams, dtype="int32")
     if fixed:
-        own = ops.equal(position * beams + beam[:, None], ops.arange(entries, dtype="int32"))
+        place = entries - FIXED_ROUND * beams + position % FIXED_ROUND * beams + beam
+        own = ops.equal(place[:, None], ops.arange(entries, dtype="int32"))
         return ops.logical_or(history, own)
     own = ops.equal(beam[:, None], beam[None, :])
     return ops.concatenate([history, ops.broadcast_to(own, (rows, beams, beams))], axis=2)
 
 
-def append(entries: Any, new: Any, axis: int, position: Any, fixed: bool) -> Any:
+def append(entries: Any, new: Any, axis: int, position: Any, slots: Any | None) -> Any:
     """Adds the entries of a position, one for each hypothesis, to those of the positions before.
 
     Args:
-        entries: what a cache holds, with its entries along `axis`.
+        entries: what a cache holds, with its entries along `axis`; those of a round, in a cache of fixed size.
         new: the position's, of the same shape but for `axis`.
         axis: where the entries are.
         position: scalar int, from 0.
-        fixed: whether the entries have their places from the start.
+        slots: int32 (FIXED_ROUND,), the numbers from 0, of a cache of fixed size; None of one that grows.
     """
-    if not fixed:
+    if slots is None:
         return ops.concatenate([entries, new], axis=axis)
     # Written with operations that every TensorFlow has, also a server's: those of XLA alone would not load there.
-    *before, size = ops.shape(entries)[: axis + 1]
+    *before, _ = ops.shape(entries)[: axis + 1]
     behind = ops.shape(entries)[axis + 1 :]
-    beams = ops.shape(new)[axis]
-    by_position = ops.reshape(entries, (*before, size // beams, beams, *behind))
-    here = ops.equal(ops.arange(size // beams, dtype="int32"), position)
-    here = ops.reshape(here, (-1, *[1] * (1 + len(behind))))
+    by_position = ops.reshape(entries, (*before, FIXED_ROUND, ops.shape(new)[axis], *behind))
+    here = ops.reshape(ops.equal(slots, position % FIXED_ROUND), (-1, *[1] * (1 + len(behind))))
     return ops.reshape(ops.where(here, ops.expand_dims(new, axis), by_position), ops.shape(entries))
 
 

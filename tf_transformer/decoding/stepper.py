@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from tf_transformer.decoding.rounds import append, pick_entries, unknown_zero
+from tf_transformer.decoding.rounds import FIXED_ROUND, append, pick_entries, settled_room, unknown_zero
 from tf_transformer.decoding.weights import (
     apply_dense,
     attend,
@@ -93,30 +93,32 @@ class Stepper:
         Args:
             source_ids: int (batch, source_len); 0 is padding.
             beams: hypotheses a sentence.
-            steps: for how many steps the cache has room from the start; None for a cache that grows.
+            steps: the most steps, for a cache of fixed size; None for a cache that grows.
 
         Returns:
             "layers", for each layer the "keys" and "values" of self-attention, (batch, heads, 0 entries, width), which
-            each step makes longer; the "settled_keys" and "settled_values", which `settle` moves them to, since what is
-            made longer is copied; "context_keys" and "context_values" of encoder-decoder attention, (batch, heads,
-            source_len, width), which are final; and "context_mask", what is added to logits, float (batch, 1, 1,
-            source_len). Of a model that is told something also "memory" and "places", as its layer gives them, and
-            "tokens", int32 (batch, 0 entries), which each step makes longer. A cache of fixed size has `steps * beams`
-            entries from the start, and nothing settled.
+            each step makes longer; the "settled_keys", (batch, heads, width, 0 entries), and "settled_values", which
+            `settle` moves them to, since what is made longer is copied; and of encoder-decoder attention the
+            "context_keys", (batch, heads, width, source_len), and "context_values", (batch, heads, source_len, width).
+            "context_mask", what is added to logits, float (batch, 1, 1, source_len). Of a model that is told something
+            also "memory" and "places", as its layer gives them, and "tokens" and "settled_tokens", int32 (batch, 0
+            entries). A cache of fixed size has `settled_room` settled entries from the start, and `beams` others for
+            each of its "slots", int32 (FIXED_ROUND,).
         """
         context = self.model.encoder(source_ids, training=False)
-        entries = None if steps is None else steps * beams
-        told = {}
-        if self.told is not None:
-            places = self.told.places(source_ids)
-            room = unknown_zero() if entries is None else entries
-            tokens = ops.zeros((ops.shape(places)[0], room), "int32")
-            told = {"memory": self.told.memory(context), "places": places, "tokens": tokens}
-        return {
-            **told,
-            "layers": [layer.start_cache(context, entries) for layer in self.layers],
+        fixed = steps is not None
+        fresh, settled = (FIXED_ROUND * beams, settled_room(steps, beams)) if fixed else [unknown_zero()] * 2
+        cache = {
+            "layers": [layer.start_cache(context, fresh, settled) for layer in self.layers],
             "context_mask": forbidden(source_ids),
         }
+        if fixed:
+            cache["slots"] = ops.arange(FIXED_ROUND, dtype="int32")
+        if self.told is not None:
+            cache["places"], cache["memory"] = self.told.places(source_ids), self.told.memory(context)
+            batch = ops.shape(cache["places"])[0]
+            cache["tokens"], cache["settled_tokens"] = (ops.zeros((batch, n), "int32") for n in (fresh, settled))
+        return cache
 
     def step(self, ids: Any, position: Any, cache: Cache, history: Any) -> tuple[Any, Cache]:
         """Works out the logits of one target position.
@@ -126,43 +128,48 @@ class Stepper:
             position: scalar int, from 0.
             cache: as `start_cache` or the step before returned it.
             history: bool (batch, beams, entries): the entries of the cache that each hypothesis descends from. The
-                last ones are this step's, one for each hypothesis; of a cache of fixed size, those at this position.
+                last ones are this step's, one for each hypothesis; of a cache of fixed size, those of its round.
 
         Returns:
             Logits for the next token, float (batch * beams, target_vocab_size), and the new cache.
         """
-        beams = ops.shape(history)[1]
+        beams, slots = ops.shape(history)[1], cache.get("slots")
         # A forbidden entry's weight is exactly 0: any logit vanishes beside this in float32.
         mask = ops.where(ops.expand_dims(history, axis=1), 0.0, FORBIDDEN)
         untold = ids if self.told is None else self.told.untold(ids)
         x = ops.take(self.embeddings, untold, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
         if self.told is not None:
-            own = ops.reshape(ids, (-1, beams))
-            tokens = append(cache["tokens"], own, 1, position, _is_fixed(cache["layers"][0]))
+            tokens = append(cache["tokens"], ops.reshape(ids, (-1, beams)), 1, position, slots)
             cache = {**cache, "tokens": tokens}
+            tokens = ops.concatenate([cache["settled_tokens"], tokens], axis=1)
             so_far = ops.where(history, ops.expand_dims(tokens, axis=1), 0)
             added = self.told.tell(cache["places"], cache["memory"], so_far)
             x = x + ops.reshape(added, ops.shape(x))
         layers = []
         for layer, part in zip(self.layers, cache["layers"], strict=True):
-            x, part = layer.step(x, part, mask, cache["context_mask"], beams, position)
+            x, part = layer.step(x, part, mask, cache["context_mask"], beams, position, slots)
             layers.append(part)
         if self.norm is not None:
             x = _normalise(x, self.norm)
         return ops.matmul(x, self.projection), {**cache, "layers": layers}
 
-    def settle(self, cache: Cache, rows: Any, entries: Any) -> Cache:
+    def settle(self, cache: Cache, rows: Any | None, entries: Any) -> Cache:
         """Keeps some rows of a cache, and of each of them some entries.
 
         Args:
             cache: as `step` returned it.
-            rows: int32 (kept,), the rows.
+            rows: int32 (kept,), the rows; None for all of a cache of fixed size.
             entries: int32 (kept, n), the entries of each.
         """
         layers = [layer.settle(part, rows, entries) for layer, part in zip(self.layers, cache["layers"], strict=True)]
-        others = {name: ops.take(cache[name], rows, axis=0) for name in cache if name != "layers"}
+        others = {name: cache[name] for name in cache if name != "layers"}
+        if rows is not None:
+            others = {name: ops.take(each, rows, axis=0) for name, each in others.items()}
         if self.told is not None:
-            others["tokens"] = pick_entries(others["tokens"][:, None], entries)[:, 0]
+            both = ops.concatenate([others["settled_tokens"], others["tokens"]], axis=1)
+            others["settled_tokens"] = pick_entries(both[:, None], entries)[:, 0]
+            if rows is not None:
+                others["tokens"] = both[:, : unknown_zero()]
         return {**others, "layers": layers}
 
 
@@ -187,34 +194,32 @@ class _LayerWeights:
         residuals = layer.self_attention_residual, layer.cross_attention_residual, layer.feed_forward_residual
         self.norms = [_norm(residual.norm) for residual in residuals]
 
-    def start_cache(self, context: Any, entries: Any | None) -> Cache:
-        """The cache of a layer, with room for so many entries from the start, or one that grows."""
-        heads, key_width, value_width = self.sizes
+    def start_cache(self, context: Any, fresh: Any, settled: Any) -> Cache:
+        """The cache of a layer, with so many fresh and so many settled entries."""
+        heads, *widths = self.sizes
         batch, length, width = ops.shape(context)
         flat = ops.reshape(context, (batch * length, width))
-        key, value = (
-            ops.transpose(ops.reshape(apply_dense(flat, dense), (batch, length, heads, head_width)), (0, 2, 1, 3))
-            for dense, head_width in zip(self.cross_in, (key_width, value_width), strict=True)
-        )
-        room = unknown_zero() if entries is None else entries
-        own = {
-            "keys": ops.zeros((batch, heads, room, key_width), key.dtype),
-            "values": ops.zeros((batch, heads, room, value_width), value.dtype),
-        }
-        settled = {f"settled_{name}": own[name] for name in own} if entries is None else {}
-        return {**settled, **own, "context_keys": key, "context_values": value}
+        cache = {}
+        for name, dense, head_width in zip(("keys", "values"), self.cross_in, widths, strict=True):
+            y = ops.reshape(apply_dense(flat, dense), (batch, length, heads, head_width))
+            cache[f"context_{name}"] = ops.transpose(y, (0, 2, 3, 1) if name == "keys" else (0, 2, 1, 3))
+            cache[name], cache[f"settled_{name}"] = (
+                ops.zeros((batch, heads, entries, head_width), y.dtype) for entries in (fresh, settled)
+            )
+        cache["settled_keys"] = ops.swapaxes(cache["settled_keys"], 2, 3)
+        return cache
 
-    def step(self, x: Any, cache: Cache, mask: Any, context_mask: Any, beams: Any, position: Any) -> tuple[Any, Cache]:
+    def step(
+        self, x: Any, cache: Cache, mask: Any, context_mask: Any, beams: Any, position: Any, slots: Any | None
+    ) -> tuple[Any, Cache]:
         self_norm, cross_norm, feed_forward_norm = self.norms
 
         heads, key_width, _ = self.sizes
         y = split_heads(apply_dense(self._enter(x, self_norm), self.self_in), beams, heads)
         query, key, value = ops.split(y, (key_width, 2 * key_width), axis=-1)
-        fixed = _is_fixed(cache)
-        keys = append(cache["keys"], key, 2, position, fixed)
-        values = append(cache["values"], value, 2, position, fixed)
-        settled = [] if fixed else [(cache["settled_keys"], cache["settled_values"])]
-        y = attend(query, [*settled, (keys, values)], mask)
+        keys = append(cache["keys"], key, 2, position, slots)
+        values = append(cache["values"], value, 2, position, slots)
+        y = attend(query, [(cache["settled_keys"], cache["settled_values"]), (ops.swapaxes(keys, 2, 3), values)], mask)
         x = self._leave(x, apply_dense(y, self.self_out), self_norm)
 
         query = split_heads(apply_dense(self._enter(x, cross_norm), self.cross_query), beams, heads)
@@ -225,16 +230,23 @@ class _LayerWeights:
         x = self._leave(x, apply_dense(y, self.feed_forward_out), feed_forward_norm)
         return x, {**cache, "keys": keys, "values": values}
 
-    def settle(self, cache: Cache, rows: Any, entries: Any) -> Cache:
-        settled = {name: ops.take(cache[name], rows, axis=0) for name in ("context_keys", "context_values")}
+    def settle(self, cache: Cache, rows: Any | None, entries: Any) -> Cache:
+        settled = dict(cache)
+        if rows is not None:
+            for name in "context_keys", "context_values":
+                settled[name] = ops.take(cache[name], rows, axis=0)
         for name in "keys", "values":
-            both = ops.concatenate([cache[f"settled_{name}"], cache[name]], axis=2)
-            _, heads, length, width = ops.shape(both)
+            before = cache[f"settled_{name}"]
+            both = ops.concatenate([ops.swapaxes(before, 2, 3) if name == "keys" else before, cache[name]], axis=2)
+            batch, heads, length, width = ops.shape(both)
             # One look-up in the entries of all heads of all rows, laid end to end.
-            head = ops.expand_dims(rows, axis=1) * heads + ops.arange(heads, dtype="int32")
+            row = ops.arange(batch, dtype="int32") if rows is None else rows
+            head = ops.expand_dims(row, axis=1) * heads + ops.arange(heads, dtype="int32")
             places = ops.expand_dims(head * length, axis=2) + ops.expand_dims(entries, axis=1)
-            settled[f"settled_{name}"] = ops.take(ops.reshape(both, (-1, width)), places, axis=0)
-            settled[name] = settled[f"settled_{name}"][:, :, : unknown_zero()]
+            kept = ops.take(ops.reshape(both, (-1, width)), places, axis=0)
+            settled[f"settled_{name}"] = ops.swapaxes(kept, 2, 3) if name == "keys" else kept
+            if rows is not None:
+                settled[name] = kept[:, :, : unknown_zero()]
         return settled
 
     def _enter(self, x: Any, norm: tuple) -> Any:
@@ -242,11 +254,6 @@ class _LayerWeights:
 
     def _leave(self, x: Any, y: Any, norm: tuple) -> Any:
         return x + y if self.norm_first else _normalise(x + y, norm)
-
-
-def _is_fixed(cache: Cache) -> bool:
-    """Whether a layer's cache has all its entries from the start: then nothing settles."""
-    return "settled_keys" not in cache
 
 
 def _head_by_head(heads: int, *dense: tuple[Any, Any]) -> tuple[Any, Any]:
