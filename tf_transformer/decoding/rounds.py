@@ -129,7 +129,8 @@ def _run_in_fixed_memory(
         room = ops.shape(needed)[1] - FIXED_ROUND * beams  # known in the loop where it is known before it
         _, entries = ops.top_k(needed, room)
         history = ops.concatenate([pick_entries(rows["history"], entries), fresh], axis=2)
-        lost = ops.logical_or(rows["lost"], ops.sum(needed, axis=1) > room)
+        lost = ops.logical_and(ops.sum(needed, axis=1) > room, ops.logical_not(rows["done"]))
+        lost = ops.logical_or(rows["lost"], lost)
         return {**rows, "history": history, "lost": lost, "cache": model.settle(rows["cache"], None, entries)}
 
     def one_round(position: Any, rows: Rows) -> tuple[Any, Rows]:
