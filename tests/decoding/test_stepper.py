@@ -113,7 +113,7 @@ def test_what_a_cache_holds(model):
     order, entries = np.array([2, 0, 0, 1], "int32"), np.array([[1, 0], [1, 0], [0, 1], [1, 0]], "int32")
     settled = stepper.settle(after, order, entries)
     for layer in settled["layers"]:
-        assert (layer["settled_keys"].shape, layer["settled_values"].shape) == ((4, 4, 5, 2), (4, 4, 2, 7))
+        assert (layer["settled_keys"].shape, layer["settled_values"].shape) == ((4, 4, 2, 5), (4, 4, 2, 7))
         assert (layer["keys"].shape, layer["values"].shape) == ((4, 4, 0, 5), (4, 4, 0, 7))
     tokens = np.array([[4, 5], [6, 7], [8, 9], [10, 11]])
     descent = np.eye(2, dtype=bool)[None, ::-1].repeat(4, axis=0)

@@ -97,13 +97,13 @@ class Stepper:
 
         Returns:
             "layers", for each layer the "keys" and "values" of self-attention, (batch, heads, 0 entries, width), which
-            each step makes longer; the "settled_keys", (batch, heads, width, 0 entries), and "settled_values", which
-            `settle` moves them to, since what is made longer is copied; and of encoder-decoder attention the
-            "context_keys", (batch, heads, width, source_len), and "context_values", (batch, heads, source_len, width).
-            "context_mask", what is added to logits, float (batch, 1, 1, source_len). Of a model that is told something
-            also "memory" and "places", as its layer gives them, and "tokens" and "settled_tokens", int32 (batch, 0
-            entries). A cache of fixed size has `settled_room` settled entries from the start, and `beams` others for
-            each of its "slots", int32 (FIXED_ROUND,).
+            each step makes longer; the "settled_keys" and "settled_values", which `settle` moves them to, since what is
+            made longer is copied; and of encoder-decoder attention the "context_keys", (batch, heads, width,
+            source_len), and "context_values", (batch, heads, source_len, width). "context_mask", what is added to
+            logits, float (batch, 1, 1, source_len). Of a model that is told something also "memory" and "places", as
+            its layer gives them, and "tokens" and "settled_tokens", int32 (batch, 0 entries). A cache of fixed size has
+            `settled_room` settled entries from the start, and `beams` others for each of its "slots", int32
+            (FIXED_ROUND,).
         """
         context = self.model.encoder(source_ids, training=False)
         fixed = steps is not None
@@ -206,7 +206,6 @@ class _LayerWeights:
             cache[name], cache[f"settled_{name}"] = (
                 ops.zeros((batch, heads, entries, head_width), y.dtype) for entries in (fresh, settled)
             )
-        cache["settled_keys"] = ops.swapaxes(cache["settled_keys"], 2, 3)
         return cache
 
     def step(
@@ -219,7 +218,8 @@ class _LayerWeights:
         query, key, value = ops.split(y, (key_width, 2 * key_width), axis=-1)
         keys = append(cache["keys"], key, 2, position, slots)
         values = append(cache["values"], value, 2, position, slots)
-        y = attend(query, [(cache["settled_keys"], cache["settled_values"]), (ops.swapaxes(keys, 2, 3), values)], mask)
+        settled = ops.swapaxes(cache["settled_keys"], 2, 3), cache["settled_values"]
+        y = attend(query, [settled, (ops.swapaxes(keys, 2, 3), values)], mask)
         x = self._leave(x, apply_dense(y, self.self_out), self_norm)
 
         query = split_heads(apply_dense(self._enter(x, cross_norm), self.cross_query), beams, heads)
@@ -236,17 +236,15 @@ class _LayerWeights:
             for name in "context_keys", "context_values":
                 settled[name] = ops.take(cache[name], rows, axis=0)
         for name in "keys", "values":
-            before = cache[f"settled_{name}"]
-            both = ops.concatenate([ops.swapaxes(before, 2, 3) if name == "keys" else before, cache[name]], axis=2)
+            both = ops.concatenate([cache[f"settled_{name}"], cache[name]], axis=2)
             batch, heads, length, width = ops.shape(both)
             # One look-up in the entries of all heads of all rows, laid end to end.
             row = ops.arange(batch, dtype="int32") if rows is None else rows
             head = ops.expand_dims(row, axis=1) * heads + ops.arange(heads, dtype="int32")
             places = ops.expand_dims(head * length, axis=2) + ops.expand_dims(entries, axis=1)
-            kept = ops.take(ops.reshape(both, (-1, width)), places, axis=0)
-            settled[f"settled_{name}"] = ops.swapaxes(kept, 2, 3) if name == "keys" else kept
+            settled[f"settled_{name}"] = ops.take(ops.reshape(both, (-1, width)), places, axis=0)
             if rows is not None:
-                settled[name] = kept[:, :, : unknown_zero()]
+                settled[name] = settled[f"settled_{name}"][:, :, : unknown_zero()]
         return settled
 
     def _enter(self, x: Any, norm: tuple) -> Any:
