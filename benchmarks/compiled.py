@@ -1,4 +1,4 @@
-"""Compares the compiled search with the one that takes any batch: translations, and the time of one sentence."""
+"""Compares the compiled search with the one that takes any batch: translations, and time by size of batch."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tf_transformer.export import Translator
 from tf_transformer.export.compiled import LENGTHS
 from tf_transformer.runs.directory import RunDirectory, load_model
 
+PASSES = 3
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -24,6 +26,7 @@ def main() -> None:
     parser.add_argument("--beam-sizes", nargs="+", type=int, default=[1, 4])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--single-sentences", type=int, default=200, help="the first so many, where they go one by one")
+    parser.add_argument("--timed", type=int, default=256, help="sentences of the first file whose time is taken")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
@@ -31,7 +34,8 @@ def main() -> None:
 
     model, tokenizers = load_model(arguments.run), RunDirectory.open(arguments.run).load_tokenizers()
     files = {file: file.read_text(encoding="utf-8").splitlines() for file in arguments.source}
-    equal, calls = [], []
+    timed = next(iter(files.values()))[: arguments.timed]
+    equal, calls, sizes = [], [], []
     for beam_size in arguments.beam_sizes:
         options = DecodingOptions(beam_size=beam_size)
         plain, compiled = (Translator(model, tokenizers, options, compiled=compiled) for compiled in (False, True))
@@ -44,15 +48,23 @@ def main() -> None:
                 same = [one == other for one, other in zip(expected, found, strict=True)]
                 apart = np.abs(ours - theirs)[same].max()
                 equal.append(f"| {beam_size} | {size} | {file.name} | {sum(same):,} of {len(same):,} | {apart:.1e} |")
-        texts = next(iter(files.values()))[: arguments.single_sentences]
         for name, each in ("compiled", compiled), ("not compiled", plain):
-            times = [_milliseconds(each, text) for text in texts[:5] + texts][5:]
+            times = [_milliseconds(each, [text]) for text in timed[:5] + timed[: arguments.single_sentences]][5:]
             p99 = quantiles(times, n=100)[98]
             calls.append(f"| {beam_size} | {name} | {median(times):.1f} | {p99:.1f} |")
+        by_length = sorted(timed, key=len)
+        for size in arguments.batch_sizes:
+            batches = [by_length[i : i + size] for i in range(0, len(by_length), size)]
+            fastest = [
+                min(sum(_milliseconds(each, batch) for batch in batches) for _ in range(PASSES)) / len(timed)
+                for each in (plain, compiled)
+            ]
+            sizes.append(f"| {beam_size} | {size} | {fastest[0]:.1f} | {fastest[1]:.1f} |")
     print("\n| beam | batch | text | equal translations | scores of these apart by at most |")
     print("| --- | --- | --- | --- | --- |", *equal, sep="\n")
     print("\n| beam | search | ms a call of one sentence, p50 | p99 |")
     print("| --- | --- | --- | --- |", *calls, sep="\n")
+    print("\n| beam | batch | ms a sentence, not compiled | compiled |", "| --- | --- | --- | --- |", *sizes, sep="\n")
     print(f"\n{describe_machine(arguments.threads)}")
 
 
@@ -62,9 +74,9 @@ def _translate(translator: Translator, texts: list[str], size: int) -> tuple[lis
     return translations, np.concatenate([output["score"].numpy() for output in outputs])
 
 
-def _milliseconds(translator: Translator, text: str) -> float:
+def _milliseconds(translator: Translator, texts: list[str]) -> float:
     began = time.perf_counter()
-    translator.translate([text])["translation"].numpy()
+    translator.translate(texts)["translation"].numpy()
     return 1000 * (time.perf_counter() - began)
 
 
