@@ -46,4 +46,5 @@ if __name__ == "__main__":
     try:
         main()
     except UserError as error:
-        sys.exit(f"python -m tf_transformer.apache_beam: {error}")
+        print(f"python -m tf_transformer.apache_beam: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from uuid import uuid4
 
 import apache_beam as beam
@@ -30,13 +30,17 @@ def shards_of(path: str, shard_lines: int) -> Iterator[Shard]:
     """Finds the shards of a file, plain or packed, on any file system that Beam knows."""
     offset = number = begin = 0
     with FileSystems.open(path) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(_lines(file), start=1):
             offset += len(line)
             if number % shard_lines == 0:
                 yield Shard(path, number // shard_lines - 1, begin, number - shard_lines + 1, shard_lines)
                 begin = offset
     if left := number % shard_lines:
         yield Shard(path, number // shard_lines, begin, number - left + 1, left)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    return iter(file.readline, b"")  # Beam's packed files are no iterators
 
 
 class ReadShard(beam.DoFn):
@@ -47,7 +51,7 @@ class ReadShard(beam.DoFn):
     def process(self, shard: Shard) -> Iterator[Any]:
         with FileSystems.open(shard.path) as file:
             file.seek(shard.offset)
-            for number, line in numbered_lines(islice(file, shard.lines), shard.first_line):
+            for number, line in numbered_lines(islice(_lines(file), shard.lines), shard.first_line):
                 place = shard.index, number
                 try:
                     yield place, line.decode("utf-8")
