@@ -14,7 +14,7 @@ pytest.importorskip("apache_beam", reason="needs Apache Beam: make test-beam")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bounded import SECONDS
+from tests.bounded import SECONDS, eventually, started
 from tests.cli.command import contents
 from tests.tiny_run import MAX_LENGTH, PAIRS
 from tf_transformer.apache_beam.pipeline import ReadShard, shards_of
@@ -64,18 +64,9 @@ def sources(folder):
     return file, "".join(target + "\n" for _, target in rows), failed
 
 
-@pytest.mark.parametrize("engine", ["tensorflow", "ctranslate2"])
-def test_with_several_processes(tiny_run_directory, tiny_saved_model, sources, tmp_path, monkeypatch, engine):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    file, expected, failed = sources
-    model = tiny_saved_model
-    if engine == "ctranslate2":
-        pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
-        model = export_run_ctranslate2(tiny_run_directory, tmp_path / "model")
-    (tmp_path / "out").mkdir()
-    output = tmp_path / "out" / "news"
-    ended = translate(model, file, output, "--engine", engine, "--shard-lines", 16, *WORKERS)
-    assert ended.returncode == 0, ended.stderr
+def check(output, sources) -> None:
+    """That the files are there, and what they hold."""
+    _, expected, failed = sources
     shards = sorted(output.parent.glob("news-0*.txt"))
     assert [shard.name for shard in shards] == [f"news-{index:05d}.txt" for index in range(19)]
     assert "".join(shard.read_text() for shard in shards) == expected
@@ -83,11 +74,42 @@ def test_with_several_processes(tiny_run_directory, tiny_saved_model, sources, t
     rows = map(json.loads, told.read_text().splitlines())
     assert {row["line"]: (row["reason"], row["source"]) for row in rows} == failed
     assert len(contents(output.parent)) == 20
+
+
+@pytest.mark.parametrize("engine", ["tensorflow", "ctranslate2"])
+def test_with_several_processes(tiny_run_directory, tiny_saved_model, sources, tmp_path, monkeypatch, engine):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    model = tiny_saved_model
+    if engine == "ctranslate2":
+        pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
+        model = export_run_ctranslate2(tiny_run_directory, tmp_path / "model")
+    (tmp_path / "out").mkdir()
+    output = tmp_path / "out" / "news"
+    ended = translate(model, sources[0], output, "--engine", engine, "--shard-lines", 16, *WORKERS)
+    assert ended.returncode == 0, ended.stderr
+    check(output, sources)
     if engine == "tensorflow":  # both of Beam's processes had a share of the lines
         assert len(re.findall("BatchElements statistics", ended.stderr)) >= 2
-        before = contents(output.parent)
-        again = translate(model, file, output)
-        told = "such files exist and were not changed; give another OUTPUT"
-        assert again.stderr.splitlines()[-1] == f"python -m tf_transformer.apache_beam: {output}-*: {told}"
-        assert again.returncode == 2
-        assert contents(output.parent) == before
+
+
+def test_through_a_job_server(tiny_saved_model, sources, tmp_path):
+    """As a pipeline gets to Flink or Spark: by the portable protocol, to a server that is Beam's own here."""
+    port, output = tmp_path / "port", tmp_path / "out" / "news"
+    output.parent.mkdir()
+    server = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", "--port_file", port]
+    with started(list(map(str, server)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        eventually(lambda: port.exists() and port.read_text())
+        where = ["--runner", "PortableRunner", "--job_endpoint", f"localhost:{port.read_text()}"]
+        where += ["--environment_type", "LOOPBACK"]
+        ended = translate(tiny_saved_model, sources[0], output, "--shard-lines", 16, *where)
+        assert ended.returncode == 0, ended.stderr
+    check(output, sources)
+
+
+def test_nothing_is_written_over(tmp_path):
+    (tmp_path / "news-00000.txt").write_text("mine")
+    ended = translate("model", tmp_path / "file", tmp_path / "news")
+    told = "such files exist and were not changed; give another OUTPUT"
+    assert ended.stderr.splitlines()[-1] == f"python -m tf_transformer.apache_beam: {tmp_path / 'news'}-*: {told}"
+    assert ended.returncode == 2
+    assert contents(tmp_path) == {"news-00000.txt": b"mine"}
