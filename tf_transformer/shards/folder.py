@@ -13,7 +13,7 @@ from tf_transformer.shards.source import Source
 
 
 class ShardFolder:
-    """The translated shards of a source.
+    r"""The translated shards of a source.
 
     Args:
         path: the folder, with its manifest in it.
@@ -24,9 +24,9 @@ class ShardFolder:
         >>> import sys
         >>> from tempfile import mkdtemp
         >>> folder = Path(mkdtemp())
-        >>> _ = (folder / "news.en").write_text("a dog\\na cat\\n")
+        >>> _ = (folder / "news.en").write_text("a dog\na cat\n")
         >>> shards = ShardFolder(folder, Source(folder / "news.en", shard_lines=1), line_for_line=True)
-        >>> shards.write(1, [b"eine Katze\\n"])
+        >>> shards.write(1, [b"eine Katze\n"])
         >>> shards.missing()
         [0]
     """

@@ -12,7 +12,7 @@ from tf_transformer.errors import UserError
 
 
 class Source:
-    """A file of lines, plain or gzip, in shards of so many lines; nothing of it is copied.
+    r"""A file of lines, plain or gzip, in shards of so many lines; nothing of it is copied.
 
     It is read once to begin with: to find the shards, and so that a mistake in its last line is told now and not after
     hours.
