@@ -181,3 +181,11 @@ def test_another_option_is_refused(command, tiny_saved_model, sources, tmp_path)
     before = contents(tmp_path)
     assert_mistake(command(*words), "manifest.json: these shards are of another command", "options.beam_size (1 there")
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("words", [["--top-p", 2], ["--nbest", 5, "--beam-size", 2]], ids=str)
+def test_a_mistake_in_an_option_is_not_written_down(command, tiny_saved_model, sources, tmp_path, words):
+    """What is corrected then is not refused."""
+    outcome = command("translate", tiny_saved_model, sources, "--shards", tmp_path / "shards", *words)
+    assert_mistake(outcome, f"{words[0]} is {words[1]}")
+    assert contents(tmp_path) == {}

@@ -11,7 +11,7 @@ from tests.tiny_run import write_pairs
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_once
 from tf_transformer.shards.folder import ShardFolder
-from tf_transformer.shards.manifest import begin_or_go_on, make_manifest, model_checksum
+from tf_transformer.shards.manifest import begin, check_folder, make_manifest, model_checksum
 from tf_transformer.shards.source import Source
 
 
@@ -101,20 +101,22 @@ def command(source, tiny_saved_model):
 
 
 def test_the_same_command_goes_on(command, tiny_saved_model, tmp_path):
-    begin_or_go_on(tmp_path / "shards", make_manifest(**command))
+    check_folder(tmp_path / "shards", make_manifest(**command))
+    assert not (tmp_path / "shards").exists()
+    begin(tmp_path / "shards", make_manifest(**command))
     before = contents(tmp_path / "shards")
     shutil.copy(command["source"].path, tmp_path / "copy.en")
     shutil.copytree(tiny_saved_model, tmp_path / "model")
     (tmp_path / "model" / "model_card.md").write_text("with a note")
     moved = {**command, "source": Source(tmp_path / "copy.en", 5), "model": tmp_path / "model"}
     for same in command, moved:
-        begin_or_go_on(tmp_path / "shards", make_manifest(**same))
+        begin(tmp_path / "shards", make_manifest(**same))
     assert contents(tmp_path / "shards") == before
 
 
 @pytest.mark.parametrize("change", ["text", "lines", "model", "engine", "option", "another option"])
 def test_another_command_is_refused(command, tiny_saved_model, tmp_path, change):
-    begin_or_go_on(tmp_path / "shards", make_manifest(**command))
+    begin(tmp_path / "shards", make_manifest(**command))
     before = contents(tmp_path / "shards")
     text = command["source"].path.read_text()
     if change == "text":
@@ -133,8 +135,9 @@ def test_another_command_is_refused(command, tiny_saved_model, tmp_path, change)
         command["options"], told = {"beam_size": 1}, r"options\.beam_size \(2 there, 1 here\)"
     else:
         command["options"], told = {"beam_size": 2, "json": True}, r"options\.json \(None there, True here\)"
-    with pytest.raises(UserError, match=f"differs in .*{told}"):
-        begin_or_go_on(tmp_path / "shards", make_manifest(**command))
+    for refuse in check_folder, begin:
+        with pytest.raises(UserError, match=f"differs in .*{told}"):
+            refuse(tmp_path / "shards", make_manifest(**command))
     assert contents(tmp_path / "shards") == before
 
 
@@ -143,16 +146,18 @@ def test_a_folder_of_other_things_is_left_alone(command, tmp_path):
     (tmp_path / "thesis.txt").write_text("all of it")
     before = contents(tmp_path)
     with pytest.raises(UserError, match="holds other files and no manifest"):
-        begin_or_go_on(tmp_path, manifest)
+        check_folder(tmp_path, manifest)
     for damaged in b"", b"[]", b'{"source": ':
         folder = tmp_path / f"damaged {len(damaged)}"
         folder.mkdir()
         (folder / "manifest.json").write_bytes(damaged)
         with pytest.raises(UserError, match="manifest.json: .*give another folder"):
-            begin_or_go_on(folder, manifest)
+            check_folder(folder, manifest)
         shutil.rmtree(folder)
-    with pytest.raises(UserError, match="can't be made a folder of shards: Not a directory"):
-        begin_or_go_on(tmp_path / "thesis.txt" / "shards", manifest)
+    with pytest.raises(UserError, match="no folder for shards: Not a directory"):
+        check_folder(tmp_path / "thesis.txt", manifest)
+    with pytest.raises(UserError, match="shards: can't be made: Not a directory"):
+        begin(tmp_path / "thesis.txt" / "shards", manifest)
     assert contents(tmp_path) == before
 
 
@@ -160,7 +165,7 @@ def test_a_half_written_manifest_is_in_nobodys_way(command, tmp_path):
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / ".partial-manifest.json-elsewhere-1").write_text('{"source')
     for _ in range(2):
-        begin_or_go_on(tmp_path / "shards", make_manifest(**command))
+        begin(tmp_path / "shards", make_manifest(**command))
 
 
 def test_a_model_s_checksum_is_of_what_it_translates_with(tiny_run_directory, tiny_saved_model, tmp_path):
@@ -181,6 +186,8 @@ def test_a_model_s_checksum_is_of_what_it_translates_with(tiny_run_directory, ti
     first = model_checksum(old)
     (old / "assets.extra" / "decoding.json").write_text("{}")
     assert model_checksum(old) != first
+    with pytest.raises(UserError, match="none: no such model"):
+        model_checksum(tmp_path / "none")
 
 
 def test_copied_to_standard_output_they_are_the_file(shards, source):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tf_transformer.errors import UserError
 from tf_transformer.shards.folder import ShardFolder
-from tf_transformer.shards.manifest import begin_or_go_on, make_manifest
+from tf_transformer.shards.manifest import begin, check_folder, make_manifest
 from tf_transformer.shards.source import Source
 from tf_transformer.terminal import check_can_be_made, notes, progress_bar
 
@@ -72,7 +72,8 @@ def translate_in_shards(
             be written.
     """
     source = Source(file, shard_lines)
-    begin_or_go_on(folder, make_manifest(source, **described))
+    manifest = make_manifest(source, **described)
+    check_folder(folder, manifest)
     shards = ShardFolder(folder, source, line_for_line="num_hypotheses" not in described["options"])
     missing = shards.missing(*share) if share else shards.missing()
     if output:
@@ -83,6 +84,7 @@ def translate_in_shards(
         check_can_be_made(output)
     if missing:
         translated = load()
+        begin(folder, manifest)
         with _telling(sum(map(source.lines_of, missing)), len(source)) as (advance, tell):
             for index in missing:
                 began = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,39 +55,30 @@ def model_checksum(model: Path) -> str:
             files = [run.best_checkpoint(), run.recipe, *run.tokenizer.iterdir()]
         else:  # an export of an earlier version; a person may add to its card
             files = [file for file in model.rglob("*") if file.is_file() and file.stem != "model_card"]
+        if not files:
+            raise UserError(f"{model}: no such model; give the folder of one")
         return _of_all(sorted(files))
     except OSError as error:
         raise UserError(f"{model}: can't be read ({error.strerror}); check its permissions") from None
 
 
 def _of_all(files: list[Path]) -> str:
-    import hashlib
-
     return hashlib.sha256("".join(f"{digest(file)}  {file.name}\n" for file in files).encode()).hexdigest()
 
 
-def begin_or_go_on(folder: Path, manifest: dict[str, Any]) -> None:
-    """Makes a folder of shards, unless it is there; then what it holds must be of the same manifest.
-
-    Raises:
-        UserError: it is of another, it holds something else, or it can't be made.
-    """
+def check_folder(folder: Path, manifest: dict[str, Any]) -> None:
+    """Raises a UserError where a folder holds the shards of another command, or something else; changes nothing."""
     path = folder / MANIFEST
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        held = [file.name for file in folder.iterdir() if not file.name.startswith(PARTIAL)]
+        held = folder.exists() and [each for each in folder.iterdir() if not each.name.startswith(PARTIAL)]
     except OSError as error:
-        raise UserError(
-            f"{folder}: can't be made a folder of shards: {error.strerror}; choose another folder"
-        ) from None
+        raise UserError(f"{folder}: no folder for shards: {error.strerror}; choose another") from None
     if not path.exists():
         if held:
             raise UserError(
                 f"{folder}: holds other files and no {MANIFEST}, and was not changed; give a new folder for the shards"
             )
-        with written_once(path, "the manifest") as partial:
-            partial.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    # Another process may just have written it, for another command.
+        return
     there, here = (_flat(each) for each in (_read(path), manifest))
     differences = [
         f"{key} ({there.get(key)} there, {here.get(key)} here)"
@@ -98,6 +90,21 @@ def begin_or_go_on(folder: Path, manifest: dict[str, Any]) -> None:
             f"{path}: these shards are of another command, which differs in {', '.join(differences)}; give that one's "
             "file, model and options, or another folder"
         )
+
+
+def begin(folder: Path, manifest: dict[str, Any]) -> None:
+    """Makes a folder of shards, unless it is there. To be called once all is known to be right: it can't be changed.
+
+    Raises:
+        UserError: it can't be made, or another process has just made it for another command.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: can't be made: {error.strerror}; choose another folder") from None
+    with written_once(folder / MANIFEST, "the manifest") as partial:
+        partial.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    check_folder(folder, manifest)
 
 
 def _read(path: Path) -> dict[str, Any]:
