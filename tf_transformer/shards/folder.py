@@ -21,7 +21,6 @@ class ShardFolder:
         line_for_line: whether each line of the source is one of the translation, so that they can be counted.
 
     Example:
-        >>> import sys
         >>> from tempfile import mkdtemp
         >>> folder = Path(mkdtemp())
         >>> _ = (folder / "news.en").write_text("a dog\na cat\n")
@@ -50,8 +49,9 @@ class ShardFolder:
         Raises:
             UserError: it can't be written.
         """
+        content = b"".join(lines)  # all of it made before anything is written
         with written_once(self.file(index), "the shard") as partial:
-            partial.write_bytes(b"".join(lines))
+            partial.write_bytes(content)
 
     def join(self, output: Path) -> None:
         """Writes all shards into one file, whole, in their order. The file may be there, if it is the same.
