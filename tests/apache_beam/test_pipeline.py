@@ -11,9 +11,13 @@ import pytest
 
 pytest.importorskip("apache_beam", reason="needs Apache Beam: make test-beam")
 
+import apache_beam as beam
+from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
+from apache_beam.options.pipeline_options import PipelineOptions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.apache_beam.counting import Counting
 from tests.bounded import SECONDS, eventually, started
 from tests.cli.command import contents
 from tests.tiny_run import MAX_LENGTH, PAIRS
@@ -90,6 +94,25 @@ def test_with_several_processes(tiny_run_directory, tiny_saved_model, sources, t
     check(output, sources)
     if engine == "tensorflow":  # both of Beam's processes had a share of the lines
         assert len(re.findall("BatchElements statistics", ended.stderr)) >= 2
+
+
+def test_a_process_loads_the_model_once(tiny_saved_model, tmp_path):
+    """For however many bundles, batches and threads: each of 20 bundles or so has batches of up to 16 sentences."""
+    keyed = list(enumerate(random.Random(6).choices(PAIRS, k=500)))
+    handler = Counting(str(tiny_saved_model), str(tmp_path / "loaded"), batch_size=1, options={"beam_size": 1})
+    with beam.Pipeline(options=PipelineOptions(WORKERS)) as pipeline:
+        (
+            pipeline
+            | beam.Create([(number, source) for number, (source, _) in keyed])
+            | beam.Reshuffle()
+            | RunInference(KeyedModelHandler(handler))
+            | beam.MapTuple(lambda number, outcome: f"{number}\t{outcome.translation}")
+            | beam.io.WriteToText(str(tmp_path / "out"))
+        )
+    written = [line for file in tmp_path.glob("out-*") for line in file.read_text().splitlines()]
+    assert sorted(written) == sorted(f"{number}\t{target}" for number, (_, target) in keyed)
+    processes = (tmp_path / "loaded").read_text().split()
+    assert len(processes) == len(set(processes)) == 2
 
 
 def test_through_a_job_server(tiny_saved_model, sources, tmp_path):
