@@ -308,7 +308,7 @@ def translate_texts(
 def as_translation(text: Any, score: Any, truncated: Any) -> Translation:
     """A row of what a `Translate` gives, as Python values: one hypothesis, or several, best first."""
     if isinstance(text, bytes):
-        text, score = [text], [score]
+        return Translation(text.decode("utf-8", errors="replace"), float(score), bool(truncated))
     first, *others = [(t.decode("utf-8", errors="replace"), float(s)) for t, s in zip(text, score, strict=True)]
     # Where there are fewer hypotheses than were asked for, the rest has score -inf.
     return Translation(*first, bool(truncated), tuple(other for other in others if other[1] > -float("inf")))
