@@ -6,12 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
-
-from tf_transformer.apache_beam.handler import TranslationHandler
-from tf_transformer.apache_beam.pipeline import translate_file
 from tf_transformer.errors import UserError
 from tf_transformer.translation import ENGINES
 
@@ -42,9 +36,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Translates a file in a pipeline.
 
     Raises:
-        UserError: files of that name are there already.
+        UserError: files of that name are there already, or Apache Beam isn't.
     """
     given, others = parser().parse_known_args(arguments)
+    try:
+        import apache_beam as beam
+    except ImportError as error:
+        raise UserError(
+            f"Apache Beam can't be imported ({error}); install it: pip install 'tf_transformer[beam]'"
+        ) from error
+    from apache_beam.io.filesystems import FileSystems
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from tf_transformer.apache_beam.handler import TranslationHandler
+    from tf_transformer.apache_beam.pipeline import translate_file
+
     if FileSystems.match([f"{given.output}-*"])[0].metadata_list:
         raise UserError(f"{given.output}-*: such files exist and were not changed; give another OUTPUT")
     options = {name: value for name in ("beam_size", "alpha") if (value := getattr(given, name)) is not None}
