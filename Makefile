@@ -14,12 +14,13 @@ BENCH ?=
 
 NOTEBOOK := docs/tutorials/transformer
 
-.PHONY: help demo docs notebook pictures release test test-slow bench-decode bench-layers bench-train lint format clean
+.PHONY: help demo docs notebook pictures release test test-beam test-slow bench-decode bench-layers bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a small model in minutes"
 	@echo "make test       lint, and run every test but the slow ones"
 	@echo "make test-slow  run the slow tests: real corpora, long trainings"
+	@echo "make test-beam  run the tests that need Apache Beam, in an environment of their own"
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
 	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
@@ -81,6 +82,14 @@ release: $(VENV)/.release-installed
 test-slow: $(VENV)/.docs-installed
 	$(BIN)/python -m pytest -m slow
 
+.venv-beam/.installed: setup.cfg pyproject.toml
+	test -x .venv-beam/bin/python || $(PYTHON) -m venv .venv-beam
+	.venv-beam/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,beam]'
+	touch $@
+
+test-beam: .venv-beam/.installed
+	.venv-beam/bin/python -m pytest tests/apache_beam
+
 # The peers need other versions of TensorFlow, and PyTorch.
 .venv-%/.installed: benchmarks/requirements-%.txt
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
@@ -97,4 +106,4 @@ bench-layers: $(VENV)/.installed
 	$(BIN)/python benchmarks/layers.py $(BENCH)
 
 clean:
-	rm -rf $(VENV) .venv-opennmt .venv-peers .venv-joeynmt
+	rm -rf $(VENV) .venv-beam .venv-opennmt .venv-peers .venv-joeynmt

@@ -61,6 +61,7 @@ SMALLER = {
 # Pages that go on from the example of training from Python, which they name, before its `fit`.
 GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
 NOT_RUN = {
+    "import apache_beam": "needs Apache Beam; tests/apache_beam/test_documents.py does it",
     "keras.distribution.set_distribution(": "needs the JAX backend; tests/backends/test_data_parallel.py does it",
 }
 
@@ -73,7 +74,7 @@ IN_THE_SHELL = {
     "docs/several_machines.md": [("/shared/", "shared/")],
 }
 VARIABLES = {"DATA": "data", "TOK": "data", "TATOEBA": "data", "SLURM_JOB_NODELIST": "node[0-1]", "SLURM_PROCID": "1"}
-VARIABLES["SLURM_JOB_ID"] = "7"
+VARIABLES |= {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "32"}
 # Pages whose commands run one after another, since each page uses what those before it have made.
 RUN = [
     "README.md",
@@ -100,6 +101,7 @@ ONLY_READ = {
     "docs/resuming.md": "tests/runs/ breaks trainings off and goes on",
     "docs/layers.md": "twenty minutes; tests/benchmarks/test_layers.py does a few sizes",
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
+    "docs/translating_a_corpus.md": "several machines; tests/cli/test_shards.py, tests/shards/ and tests/apache_beam/",
     "docs/sweeps.md": "half an hour; tests/sweep/ does it with two trainings of two steps",
 }
 
@@ -225,6 +227,8 @@ def read(command: Command, monkeypatch):
     if program == "tf-transformer":
         read_by_the_command_line(arguments)
         assert not command.cluster or read_cluster_of(command, monkeypatch)
+    elif program == "python" and arguments[0] == "-m":  # of which tests/apache_beam/test_documents.py reads the options
+        assert arguments[1] == "tf_transformer.apache_beam"
     elif program == "python":
         read_by_the_script(Path(arguments[0]), arguments[1:], monkeypatch)
     elif program == "make":
@@ -381,3 +385,11 @@ def test_the_job_of_kubernetes_tells_each_pod_of_the_others(own, monkeypatch):
     cluster = json.loads(command.cluster)
     assert len(cluster["cluster"]["worker"]) == job["spec"]["completions"]
     assert cluster["cluster"]["worker"][2] == "transformer-2.transformer:2222" and cluster["task"]["index"] == 2
+
+
+def test_the_job_of_kubernetes_gives_each_pod_its_share(own):
+    (block,) = blocks_of("docs/translating_a_corpus.md", "yaml")
+    job = yaml.safe_load(block.text)["spec"]
+    (container,) = job["template"]["spec"]["containers"]
+    (command,) = commands_of(container["args"][0], own, {"JOB_COMPLETION_INDEX": "2"})
+    assert read_by_the_command_line(command.arguments)["shard"] == f"2/{job['completions']}"

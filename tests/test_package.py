@@ -21,7 +21,7 @@ import tf_transformer
 from tests.recipe.recipes import DEMO
 
 ROOT = Path(__file__).parents[1]
-WITHOUT_PUBLIC_NAMES = {"commands", "files", "server", "session"}
+WITHOUT_PUBLIC_NAMES = {"apache_beam", "commands", "files", "server", "session", "shards"}
 SUBPACKAGES = [
     each.name
     for each in pkgutil.iter_modules(tf_transformer.__path__)

@@ -59,6 +59,20 @@ def test_every_text_once_in_order_in_batches(texts, batch_size, streams):
     assert lengths == sorted(lengths)
 
 
+@settings(deadline=None, max_examples=50)
+@given(st.lists(TEXT, max_size=40), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
+def test_texts_by_windows_are_in_the_same_batches_however_many_are_given_at_once(texts, batch_size, batches, windows):
+    def batches_of(given):
+        found = []
+        translate = translate_texts(lambda batch: found.append(batch) or shout(batch), given, batch_size, window=window)
+        assert [translation.text for translation in translate] == [text.upper() for text in given]
+        return found
+
+    window = batch_size * batches
+    parts = [texts[start : start + window * windows] for start in range(0, len(texts), window * windows)]
+    assert batches_of(texts) == [batch for part in parts for batch in batches_of(part)]
+
+
 def test_streams_work_at_once():
     together = Barrier(3, timeout=60)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from tf_transformer.data.lines import GZIP_ERRORS, is_gzip, numbered_lines, one_line
+from tf_transformer.data.lines import GZIP_ERRORS, damaged_gzip, decoded, is_gzip, numbered_lines
 from tf_transformer.errors import UserError
 from tf_transformer.windows import grows
 
@@ -256,17 +256,9 @@ def read_lines(stream: io.BufferedReader, name: str) -> Iterator[str]:
     try:
         with stream, gzip.open(stream) if is_gzip(stream) else stream as lines:
             for number, line in numbered_lines(lines):
-                try:
-                    yield line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise UserError(
-                        f"{name}, line {number}: not valid UTF-8 at byte {error.start + 1}; convert the file to UTF-8"
-                    ) from None
+                yield decoded(line, name, number)
     except GZIP_ERRORS as error:
-        raise UserError(
-            f"{name}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}); download or compress "
-            "it again"
-        ) from None
+        raise damaged_gzip(name, error, number) from None
     except OSError as error:
         raise _unreadable(name, error) from None
 
@@ -286,6 +278,17 @@ def telling_progress(file: Path | None) -> Iterator[Callable[[int], None]]:
     if not notes.is_terminal or sys.stdout.isatty():
         yield lambda done: None
         return
+    lines = None
+    if file and file.is_file():  # not a pipe, which can be read only once
+        with open_sentences(file) as stream:
+            lines = sum(1 for _ in read_lines(stream, str(file)))
+    with progress_bar(lines) as advance:
+        yield advance
+
+
+@contextmanager
+def progress_bar(lines: int | None) -> Iterator[Callable[[int], None]]:
+    """Shows a bar of translated sentences, of so many; see `telling_progress`."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -297,52 +300,45 @@ def telling_progress(file: Path | None) -> Iterator[Callable[[int], None]]:
 
     left = [TextColumn("left"), TimeRemainingColumn()]
     columns = TextColumn("translated"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *left
-    lines = None
-    if file and file.is_file():  # not a pipe, which can be read only once
-        with open_sentences(file) as stream:
-            lines = sum(1 for _ in read_lines(stream, str(file)))
     with Progress(*columns, console=notes, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
         yield partial(progress.advance, progress.add_task("", total=lines))
 
 
-def write_translation(number: int, translation: Any, as_json: bool, nbest: bool) -> None:
+def translation_line(number: int, translation: Any, as_json: bool, nbest: bool) -> bytes:
+    """What is printed of a translation: a line, or several of n-best ones."""
     hypotheses = [(translation.text, translation.score), *translation.others]
     if as_json:
         row = _row(translation)
         if nbest:
             row["nbest"] = [{"translation": text, "score": score} for text, score in hypotheses]
-        _write_line(json.dumps(row, ensure_ascii=False))
-    elif nbest:
-        for text, score in hypotheses:
-            _write_line(f"{number}\t{score:.4f}\t{text}")
-    else:
-        _write_line(translation.text)
+        return _one_line(json.dumps(row, ensure_ascii=False))
+    if nbest:
+        return b"".join(_one_line(f"{number}\t{score:.4f}\t{text}") for text, score in hypotheses)
+    return _one_line(translation.text)
 
 
-def write_paragraph(paragraph: Any, as_json: bool) -> None:
-    """Writes a paragraph's translation as one line, with the blanks of the source.
+def paragraph_line(paragraph: Any, as_json: bool) -> bytes:
+    """What is printed of a paragraph's translation: one line, with the blanks of the source.
 
     Scores are those of sentences: as JSON each has its own row.
     """
-    if as_json:
-        sentences = [
-            {"source": source, **_row(translation)}
-            for source, translation in zip(paragraph.sources, paragraph.sentences, strict=True)
-        ]
-        row = {"translation": paragraph.text, "truncated": paragraph.truncated, "sentences": sentences}
-        line = json.dumps(row, ensure_ascii=False)
-    else:
-        line = paragraph.text
-    sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
+    if not as_json:
+        return paragraph.text.encode("utf-8") + b"\n"
+    sentences = [
+        {"source": source, **_row(translation)}
+        for source, translation in zip(paragraph.sources, paragraph.sentences, strict=True)
+    ]
+    row = {"translation": paragraph.text, "truncated": paragraph.truncated, "sentences": sentences}
+    return json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n"
 
 
 def _row(translation: Any) -> dict[str, Any]:
     return {"translation": translation.text, "score": translation.score, "truncated": translation.truncated}
 
 
-def _write_line(text: str) -> None:
-    """Writes one line, as UTF-8 in any locale; line breaks inside a translation become spaces."""
-    sys.stdout.buffer.write(" ".join(text.splitlines()).encode("utf-8") + b"\n")
+def _one_line(text: str) -> bytes:
+    """One line, as UTF-8 in any locale; line breaks inside a translation become spaces."""
+    return " ".join(text.splitlines()).encode("utf-8") + b"\n"
 
 
 def show_parse_scores(scores: dict[str, Any]) -> None:

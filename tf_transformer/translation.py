@@ -256,6 +256,7 @@ def translate_texts(
     batch_size: int = 64,
     streams: int = 1,
     advance: Callable[[int], Any] = lambda done: None,
+    window: int | None = None,
 ) -> Iterator[Translation]:
     """Translates texts in batches of like length.
 
@@ -265,6 +266,9 @@ def translate_texts(
         batch_size: texts at once.
         streams: batches at once, each in a thread of its own.
         advance: called with the number of texts in each batch that is done.
+        window: so many texts, a multiple of `batch_size`, are put into batches together, and then as many more; all of
+            them unless given. Texts that are given window by window are in the same batches, so that scores are the
+            same to the last bit.
 
     Returns:
         Their translations, in the order of `texts`.
@@ -281,7 +285,8 @@ def translate_texts(
         ['A DOG', 'A']
     """
     check_is_list(texts, "texts")
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    window = window or len(texts)
+    order = sorted(range(len(texts)), key=lambda i: (i // window, len(texts[i])))
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     translations: dict[int, Translation] = {}
 
@@ -303,7 +308,7 @@ def translate_texts(
 def as_translation(text: Any, score: Any, truncated: Any) -> Translation:
     """A row of what a `Translate` gives, as Python values: one hypothesis, or several, best first."""
     if isinstance(text, bytes):
-        text, score = [text], [score]
+        return Translation(text.decode("utf-8", errors="replace"), float(score), bool(truncated))
     first, *others = [(t.decode("utf-8", errors="replace"), float(s)) for t, s in zip(text, score, strict=True)]
     # Where there are fewer hypotheses than were asked for, the rest has score -inf.
     return Translation(*first, bool(truncated), tuple(other for other in others if other[1] > -float("inf")))

@@ -38,7 +38,8 @@ def test_help_answers_without_tensorflow():
         (
             "translate",
             "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
-            "--replace-unknown --cut --paragraphs --engine --batch-size --json --interactive",
+            "--replace-unknown --cut --paragraphs --engine --batch-size --json --interactive --shards "
+            "--shard-lines --shard --output",
         ),
         ("sweep", "sweep --run-dir --json"),
         ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),

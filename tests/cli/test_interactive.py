@@ -142,6 +142,6 @@ def test_a_history_that_can_not_be_written_is_no_reason_to_fail(terminal, tmp_pa
 def test_without_a_terminal(command, tiny_saved_model, tmp_path):
     outcome = command("translate", tiny_saved_model, "--interactive", stdin=b"A man sees a house.\n")
     assert_mistake(outcome, "--interactive needs a terminal for its input and output")
-    for words in [tmp_path / "file"], ["--json"], ["--paragraphs"]:
+    for words in [tmp_path / "file"], ["--json"], ["--paragraphs"], ["--shards", tmp_path / "shards"]:
         outcome = command("translate", tiny_saved_model, "--interactive", *words)
-        assert_mistake(outcome, "leave out FILE, --json and --paragraphs")
+        assert_mistake(outcome, "leave out FILE, --json, --paragraphs and --shards")

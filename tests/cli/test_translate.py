@@ -5,7 +5,6 @@ import io
 import json
 import random
 import re
-import sys
 from dataclasses import asdict
 
 import pytest
@@ -18,6 +17,7 @@ from tests.tiny_run import MAX_LENGTH, PAIRS
 from tf_transformer import terminal
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.session import c_api
+from tf_transformer.translation import Translation
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -104,10 +104,9 @@ def test_what_ends_a_line_and_what_does_not(command, tiny_saved_model):
     ]
 
 
-def test_a_translation_of_several_lines_is_written_as_one(capsysbinary):
-    terminal._write_line("Ein Mann\nsieht\u2028ein\r\nHaus.\n")
-    sys.stdout.flush()
-    assert capsysbinary.readouterr().out == b"Ein Mann sieht ein Haus.\n"
+def test_a_translation_of_several_lines_is_written_as_one():
+    translation = Translation("Ein Mann\nsieht\u2028ein\r\nHaus.\n", -0.5, False)
+    assert terminal.translation_line(1, translation, as_json=False, nbest=False) == b"Ein Mann sieht ein Haus.\n"
 
 
 def test_nothing_in_is_nothing_out(command, tiny_saved_model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -23,15 +24,18 @@ from tf_transformer.terminal import (
     given,
     notes,
     open_sentences,
+    paragraph_line,
     quiet_tensorflow,
     read_lines,
     session_loader,
     streams_of,
     telling_progress,
-    write_paragraph,
-    write_translation,
+    translation_line,
 )
-from tf_transformer.windows import grows, is_long, windows
+from tf_transformer.windows import LONG, grows, is_long, windows
+
+# A multiple of the usual window: then a shard's batches are those of the file.
+SHARD_LINES = 10_240
 
 
 @app.command()
@@ -102,6 +106,26 @@ def translate(
             "--interactive", help="Translate what you type, with history and line editing; :help lists its commands."
         ),
     ] = False,
+    shards: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for FILE's translation in shards, a file each. Given again, the command translates the shards "
+            "that are missing; once all are there, it prints them joined."
+        ),
+    ] = None,
+    shard_lines: Annotated[
+        int | None, typer.Option(min=1, help="Number of lines in a shard.", show_default=f"{SHARD_LINES:,}")
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Translate each N-th shard from I on, which counts from 0: one of N jobs."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --shards: the file for the joined translation, written whole once all shards are there."
+        ),
+    ] = None,
 ) -> None:
     """Translates a file or standard input, line by line, to standard output."""
     changes = given(
@@ -127,8 +151,8 @@ def translate(
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
     if interactive:
-        if file or as_json or paragraphs:
-            raise UserError("--interactive translates what you type; leave out FILE, --json and --paragraphs")
+        if file or as_json or paragraphs or shards:
+            raise UserError("--interactive translates what you type; leave out FILE, --json, --paragraphs and --shards")
         from tf_transformer.interactive import converse
 
         converse(model, changes, engine)
@@ -137,45 +161,75 @@ def translate(
 
     check_is_model(model, engine)
     file = None if file == Path("-") else file
-    stream = open_sentences(file)
     name = "standard input" if file is None else str(file)
-    load = session_loader(model, engine, optimise=is_long(stream))
-    # Sorted by length within a window, to keep padding small, and written window by window.
-    lines = windows(enumerate(read_lines(stream, name), start=1), 16 * batch_size, at_once=grows(stream))
-    with quiet_tensorflow(streams=True, session=load is not None):
-        from tf_transformer.model_card import source_language
-        from tf_transformer.paragraphs import translate_paragraphs
-        from tf_transformer.translation import load_translate, own_options, translate_texts
+    window = 16 * batch_size  # lines sorted by length together, to keep padding small
 
-    function = load_translate(model, changes, engine, load)
-    language = source_language(model) if paragraphs else None
-    if (
-        nbest
-        and nbest > 1
-        and beam_size is None
-        and not temperature
-        and nbest > (width := own_options(model).beam_size)
-    ):
-        notes.print(f"--nbest {nbest} raises the beam size from {width} to {nbest}; set another with --beam-size")
-    streams = streams_of(engine)
-    with telling_progress(file) as advance:
-        for window in lines:
-            texts = [line for _, line in window]
+    def load_model(optimise: bool) -> Callable[[list[tuple[int, str]], Callable[[int], None]], Iterator[bytes]]:
+        """Loads what makes lines of output of numbered lines, and calls its second argument with lines done."""
+        load = session_loader(model, engine, optimise)
+        with quiet_tensorflow(streams=True, session=load is not None):
+            from tf_transformer.model_card import source_language
+            from tf_transformer.paragraphs import translate_paragraphs
+            from tf_transformer.translation import load_translate, own_options, translate_texts
+
+        function = load_translate(model, changes, engine, load)
+        language = source_language(model) if paragraphs else None
+        if (
+            nbest
+            and nbest > 1
+            and beam_size is None
+            and not temperature
+            and nbest > (width := own_options(model).beam_size)
+        ):
+            notes.print(f"--nbest {nbest} raises the beam size from {width} to {nbest}; set another with --beam-size")
+        streams = streams_of(engine)
+
+        def translated(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[bytes]:
+            texts = [line for _, line in lines]
             if paragraphs:
                 translations = translate_paragraphs(
                     lambda sentences: translate_texts(function, sentences, batch_size, streams), texts, language
                 )
             else:
-                translations = translate_texts(function, texts, batch_size, streams, advance)
-            for (number, _), translation in zip(window, translations, strict=True):
+                translations = translate_texts(function, texts, batch_size, streams, advance, window)
+            for (number, _), translation in zip(lines, translations, strict=True):
                 if translation.truncated and not cut:
                     raise UserError(
                         f"{name}, line {number}: longer than the model's maximum length; split the sentence, or give "
                         "--cut to translate only its beginning"
                     )
                 if paragraphs:
-                    write_paragraph(translation, as_json)
+                    yield paragraph_line(translation, as_json)
                     advance(1)
                 else:
-                    write_translation(number, translation, as_json, nbest is not None)
+                    yield translation_line(number, translation, as_json, nbest is not None)
+
+        return translated
+
+    if shards:
+        from tf_transformer.shards.job import Share, translate_in_shards
+
+        if file is None:
+            raise UserError("--shards needs FILE: a shard is found by its place in a file; give one, plain or gzip")
+        options = given(**changes, json=as_json or None, paragraphs=paragraphs or None)
+        translate_in_shards(
+            file,
+            shard_lines or SHARD_LINES,
+            shards,
+            Share.read(shard) if shard else None,
+            output,
+            {"model": model, "engine": engine, "options": options},
+            lambda: load_model(optimise=file.stat().st_size >= LONG),
+        )
+        return
+    for option, value in {"--shard-lines": shard_lines, "--shard": shard, "--output": output}.items():
+        if value is not None:
+            raise UserError(f"{option} only applies to a translation in shards; give --shards DIR too, or leave it out")
+    stream = open_sentences(file)
+    lines = windows(enumerate(read_lines(stream, name), start=1), window, at_once=grows(stream))
+    translated = load_model(optimise=is_long(stream))
+    with telling_progress(file) as advance:
+        for numbered in lines:
+            for line in translated(numbered, advance):
+                sys.stdout.buffer.write(line)
             sys.stdout.flush()

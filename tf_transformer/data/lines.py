@@ -5,7 +5,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -60,7 +60,7 @@ class LineFile:
 
     def __init__(self, path: Path):
         self.path = path
-        with _open(path) as file:
+        with open_lines(path) as file:
             self._first_look = _look(file)
 
     def __iter__(self) -> Iterator[Line]:
@@ -108,15 +108,19 @@ class LineFile:
             raise UserError(
                 f"{self.path} is gone; it existed when reading began: restore it and give the command again"
             )
-        return _open(self.path)
+        return open_lines(self.path)
 
     def _check_is_the_same(self, file: BinaryIO, number: int) -> None:
         if _look(file) != self._first_look:
             raise not_the_same(self.path, "has changed since reading began", f"line {number:,}")
 
 
-def _open(path: Path) -> BinaryIO:
-    """Opens a plain or gzip file for reading bytes."""
+def open_lines(path: Path) -> BinaryIO:
+    """Opens a plain or gzip file for reading bytes.
+
+    Raises:
+        UserError: it is missing, no regular file, or unreadable.
+    """
     try:
         if not path.exists():
             raise UserError(f"{path} does not exist: give the path of a text file, plain or gzip")
@@ -136,12 +140,34 @@ def is_gzip(file: io.BufferedReader) -> bool:
     return file.peek(2)[:2] == b"\x1f\x8b"
 
 
-def numbered_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines, counted from 1, without their ends and without a byte order mark."""
-    for number, line in enumerate(file, start=1):
+def numbered_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Lines with their numbers, without their ends and without the byte order mark that may stand before line 1."""
+    for number, line in enumerate(lines, start=first):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def decoded(line: bytes, name: str, number: int) -> str:
+    """A line as text.
+
+    Raises:
+        UserError: it is not UTF-8; the file's name and the line's number are told.
+    """
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{name}, line {number}: not valid UTF-8 at byte {error.start + 1}; convert the file to UTF-8"
+        ) from None
+
+
+def damaged_gzip(name: str, error: Exception, number: int) -> UserError:
+    """The error of a gzip file that can't be read after so many lines."""
+    return UserError(
+        f"{name}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}); download or compress it "
+        "again"
+    )
 
 
 def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:

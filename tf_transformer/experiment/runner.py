@@ -138,13 +138,14 @@ def _train(
         run = RunDirectory.create(run.path)
         held.enter_context(run.locked())
     if chief and not beginning.has_state:
+        run.checkpoints.mkdir(exist_ok=True)  # a training may have been broken off before it made the folder
+        save_start(corpus, strategy.num_replicas_in_sync, beginning, run)
         save_recipe(recipe, run.recipe)
         tokenizers.save(run.tokenizer)
-        if beginning.origin:
-            copy_state(beginning.origin, run)
-        save_start(corpus, strategy.num_replicas_in_sync, resume, beginning, run)
         known = {"parameters": model.count_params(), "corpus": corpus, "devices": strategy.num_replicas_in_sync}
         run.write_training({**known, "versions": versions()})
+        if beginning.origin:
+            copy_state(beginning.origin, run)
     kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
     console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
     if without:

@@ -39,7 +39,7 @@ def write_checksums(folder: str | os.PathLike, names: Iterable[str] | None = Non
     folder = Path(folder)
     if names is None:
         names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {CHECKSUMS}
-    lines = [f"{_digest(folder / name)}  {name}\n" for name in sorted(names)]
+    lines = [f"{digest(folder / name)}  {name}\n" for name in sorted(names)]
     (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
@@ -66,12 +66,12 @@ def check_checksums(folder: str | os.PathLike, remedy: str) -> None:
     lines = [_LINE.fullmatch(line) for line in text.splitlines(keepends=True)]
     if not lines or not all(line and _lies_inside(line[2]) for line in lines):
         raise UserError(f"{sums}: damaged, not a list of checksums; {remedy}")
-    for digest, name in (line.groups() for line in lines):
+    for expected, name in (line.groups() for line in lines):
         try:
-            found = _digest(folder / name)
+            found = digest(folder / name)
         except OSError as error:
             raise UserError(f"{folder / name}: can't be read ({error.strerror}); {remedy}") from None
-        if found != digest:
+        if found != expected:
             raise UserError(f"{folder / name}: damaged, its checksum differs from {CHECKSUMS}; {remedy}")
 
 
@@ -80,6 +80,7 @@ def _lies_inside(name: str) -> bool:
     return "\0" not in name and not path.is_absolute() and ".." not in path.parts
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """A file's SHA-256, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

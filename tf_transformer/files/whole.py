@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tf_transformer.errors import UserError, reason
 
+PARTIAL = ".partial-"  # what the name of a half-written file begins with
 AGAIN = "fix that, and give the command again"
 
 
@@ -29,12 +31,49 @@ def written_whole(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
         >>> with written_whole(Path(mkdtemp()) / "notes.txt", "the notes") as partial:
         ...     _ = partial.write_text("whole")
     """
-    partial = path.with_name(f".partial-{path.name}")
+    partial = path.with_name(f"{PARTIAL}{path.name}")
     try:
         yield partial
         sync(partial)
         partial.replace(path)
         sync(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def written_once(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
+    """As `written_whole`, but what is there already stays, also where another process has just written it.
+
+    Any number of processes, on any number of machines, may do this for the same file at the same time.
+
+    Args:
+        path: the file, on a file system with hard links.
+        what: what it is called in an error's message.
+        advice: what the message tells to do.
+
+    Raises:
+        UserError: it can't be written.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> path = Path(mkdtemp()) / "notes.txt"
+        >>> for text in "first", "second":
+        ...     with written_once(path, "the notes") as partial:
+        ...         _ = partial.write_text(text)
+        >>> path.read_text()
+        'first'
+    """
+    partial = path.with_name(f"{PARTIAL}{path.name}-{socket.gethostname()}-{os.getpid()}")
+    try:
+        yield partial
+        if not path.exists():
+            sync(partial)
+            with suppress(FileExistsError):
+                os.link(partial, path)  # unlike a renaming it replaces nothing
+            sync(path.parent)
     except OSError as error:
         raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.files.whole import written_whole
+from tf_transformer.files.whole import sync, written_whole
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.state import is_whole, saved_states, state_step
@@ -29,14 +29,16 @@ class Beginning:
     Attributes:
         goes_on: whether it was broken off in its own folder, and goes on there.
         has_state: whether it goes on from a state there; it may have been broken off before its first.
-        origin: the state of another run, which a new one begins from.
+        origin: the state of another run that is to be copied, since nothing or not all of it has been yet.
         origin_step: the steps that had been taken there, of a run that goes on too.
+        given: the path that `origin` was found by.
     """
 
     goes_on: bool
     has_state: bool
-    origin: Path | None
-    origin_step: int | None
+    origin: Path | None = None
+    origin_step: int | None = None
+    given: str | None = None
 
 
 def find_beginning(recipe: Recipe, run: RunDirectory, resume: str | os.PathLike) -> Beginning:
@@ -46,26 +48,34 @@ def find_beginning(recipe: Recipe, run: RunDirectory, resume: str | os.PathLike)
         UserError: the folder holds another run, or one that was begun with another recipe; or there is no such state.
     """
     from_another = resume not in ("auto", "never")
+    given = _resolved(resume) if from_another else None
+    goes_on, before = False, None
     if run.is_unfinished():
         before = _read_start(run).get("origin")
-        # The same command again, as whatever requeues jobs gives it, is to go on too; the other run may be gone by now.
-        again = from_another and before and before["given"] == _resolved(resume)
-        if resume == "auto" or again:
-            check_same(recipe, run)
-            return Beginning(
-                goes_on=True,
-                has_state=bool(saved_states(run.training_state)),
-                origin=None,
-                origin_step=before["step"] if before else None,
-            )
-    origin = find_state(resume, recipe) if from_another else None
-    run.check_is_free()  # told now, not after the vocabulary is learned
+        # The same command again, as whatever requeues jobs gives it, is to go on too.
+        again = from_another and (_has_nothing(run) or bool(before and before["given"] == given))
+        goes_on = resume == "auto" or again
+    if goes_on:
+        check_same(recipe, run)
+        if saved_states(run.training_state):  # the other run may be gone by now
+            return Beginning(goes_on=True, has_state=True, origin_step=before["step"] if before else None)
+        if before:
+            given = before["given"]
+    origin = find_state(resume if from_another else given, recipe) if given else None
+    if not goes_on:
+        run.check_is_free()  # told now, not after the vocabulary is learned
     return Beginning(
-        goes_on=False,
+        goes_on=goes_on,
         has_state=False,
         origin=origin,
         origin_step=state_step(origin) if origin else None,
+        given=given,
     )
+
+
+def _has_nothing(run: RunDirectory) -> bool:
+    """Whether a training was broken off before it wrote anything down."""
+    return not ((run.training_state / START).exists() or run.recipe.exists() or saved_states(run.training_state))
 
 
 def check_same(recipe: Recipe, run: RunDirectory) -> None:
@@ -80,11 +90,12 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
         )
 
 
-def save_start(
-    corpus: dict[str, str], devices: int, resume: str | os.PathLike, beginning: Beginning, run: RunDirectory
-) -> None:
-    """Writes down what a training began with: which pairs, on how many devices, from which state of another run."""
-    origin = {"given": _resolved(resume), "step": beginning.origin_step} if beginning.origin else None
+def save_start(corpus: dict[str, str], devices: int, beginning: Beginning, run: RunDirectory) -> None:
+    """Writes down what a training begins with: which pairs, on how many devices, from which state of another run.
+
+    To be called before anything else is written into the run's folder: from then on, the folder says what it is.
+    """
+    origin = {"given": beginning.given, "step": beginning.origin_step} if beginning.origin else None
     start = {"devices": devices, "corpus": corpus, "origin": origin}
     with written_whole(run.training_state / START, "what the training begins with") as partial:
         partial.write_text(json.dumps(start), encoding="utf-8")
@@ -190,12 +201,21 @@ def run_of(state: Path) -> RunDirectory:
 
 
 def copy_state(state: Path, run: RunDirectory) -> None:
-    """Gives a new run the state, and of its run's checkpoints those that had been saved by then."""
+    """Gives a new run the state, and of its run's checkpoints those that had been saved by then.
+
+    The state comes last: where it lies, all that the training begins with is there. What an earlier call, broken off,
+    left half copied is removed.
+    """
+    for left in (*run.checkpoints.glob(".partial-*"), *run.training_state.glob(".partial-*")):
+        left.unlink() if left.is_file() else shutil.rmtree(left)
     for checkpoint in run_of(state).step_checkpoints():
         if checkpoint.stem <= state.name:  # both are called by their step
-            shutil.copy2(checkpoint, run.checkpoints)
+            with written_whole(run.checkpoints / checkpoint.name, "the checkpoint of the other run") as partial:
+                shutil.copy2(checkpoint, partial)
     partial = run.training_state / f".partial-{state.name}"
     shutil.copytree(state, partial)
+    for file in (*partial.iterdir(), partial):
+        sync(file)
     partial.rename(run.training_state / state.name)
 
 

@@ -1,0 +1,103 @@
+"""Killed at any moment before its first step, a run that begins from another's state is begun by the same command."""
+
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.bounded import SECONDS
+from tests.cli.command import contents
+from tests.experiment.small_recipe import ctrl_c_after
+from tests.tiny_run import RECIPE, settings, write_pairs
+from tf_transformer import experiment, load_recipe
+from tf_transformer.errors import UserError
+from tf_transformer.experiment import runner
+from tf_transformer.runs import resuming
+from tf_transformer.runs.directory import RunDirectory
+
+CHANGES = {"training__steps": 6, "training__validate_every": 3, "training__save_every_seconds": 60}
+
+
+class Begun(Exception):
+    """All is there that the first step needs."""
+
+
+@pytest.fixture(scope="module")
+def killed(eager, tmp_path_factory):
+    """Settings; a run that was stopped; one that a process began from its state, and copies of it at each moment."""
+    folder = tmp_path_factory.mktemp("beginning")
+    (folder / "data").mkdir()
+    write_pairs(folder / "data")
+    given = settings(folder / "data", **CHANGES)
+    with ctrl_c_after(5):
+        experiment.train(load_recipe(RECIPE, given), folder / "stopped")
+    (folder / "copies").mkdir()
+    words = ["train", RECIPE, *(word for each in given for word in ("--set", each))]
+    words += ["--run-dir", folder / "run", "--resume", folder / "stopped"]
+    program = [sys.executable, "-m", "tests.runs.beginning", folder / "copies", folder / "run", *words]
+    ended = subprocess.run(program, timeout=SECONDS, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    copies = {tuple(sorted(contents(copy).items(), key=str)): copy for copy in sorted((folder / "copies").iterdir())}
+    assert len(copies) > 15
+    return load_recipe(RECIPE, given), folder / "stopped", folder / "run", list(copies.values())
+
+
+@pytest.fixture
+def until_it_begins(monkeypatch):
+    """Trainings end before their first step, and make no batches, which takes longest."""
+
+    def begun(model, recipe, run, *others):
+        raise Begun(others[-1])  # the step of the other run's state
+
+    monkeypatch.setattr(runner, "tell_batches", lambda *arguments: None)
+    monkeypatch.setattr(runner, "recipe_batches", lambda *arguments: None)
+    monkeypatch.setattr(runner, "fit", begun)
+
+
+def without_what_is_no_state(folder):
+    """What a training needs and leaves: neither the lock nor folders made early."""
+    return {name: held for name, held in contents(folder).items() if held is not None and not name.endswith("/lock")}
+
+
+@pytest.mark.parametrize("resume", ["the same", "auto"])
+def test_the_same_command_begins_it_whatever_was_there(killed, until_it_begins, tmp_path, resume):
+    """With auto it goes on as soon as it is written down whose state it begins from."""
+    recipe, stopped, whole, copies = killed
+    before = contents(stopped)
+    for copy in copies:
+        run = RunDirectory(tmp_path / copy.name)
+        shutil.copytree(copy, run.path)
+        if resume == "auto" and not (run.training_state / resuming.START).exists():
+            continue
+        with pytest.raises(Begun, match="^5$"):
+            experiment.train(recipe, run.path, resume=stopped if resume == "the same" else "auto")
+        assert without_what_is_no_state(run.path) == without_what_is_no_state(whole), copy.name
+    assert contents(stopped) == before
+
+
+def test_where_the_other_state_is_gone_before_it_was_copied_that_is_told(killed, until_it_begins, tmp_path):
+    recipe, stopped, _, copies = killed
+    other = tmp_path / "stopped"
+    shutil.copytree(stopped, other)
+    with pytest.raises(Begun):
+        experiment.train(recipe, tmp_path / "run", resume=other)
+    shutil.rmtree(next((tmp_path / "run" / "training_state").glob("step-*")))
+    shutil.rmtree(other / "training_state")
+    before = contents(tmp_path / "run")
+    for resume in other, "auto":
+        with pytest.raises(UserError, match=rf"--resume {other}: contains no training state"):
+            experiment.train(recipe, tmp_path / "run", resume=resume)
+    assert contents(tmp_path / "run").keys() - {"training_state/lock"} == before.keys() - {"training_state/lock"}
+
+
+def test_a_training_of_its_own_is_not_begun_anew_from_another(killed, until_it_begins, tmp_path):
+    """Not even one that was broken off before its first state."""
+    recipe, stopped, _, _ = killed
+    with pytest.raises(Begun):
+        experiment.train(recipe, tmp_path / "own")
+    before = contents(tmp_path / "own")
+    with pytest.raises(UserError, match="own: contains another run"):
+        experiment.train(recipe, tmp_path / "own", resume=stopped)
+    assert contents(tmp_path / "own") == before

@@ -1,0 +1,112 @@
+"""Killed at any moment, alone or beside others, the same command ends with the very file."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from tests.bounded import SECONDS, started
+from tests.cli.command import COMMAND
+from tests.tiny_run import PAIRS
+
+LINES = 4_000
+SHARD_LINES = 100
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """A file of lines in no order, so that a shard in another's place would be noticed; and its translation."""
+    folder = tmp_path_factory.mktemp("kills")
+    pairs = random.Random(8).choices(PAIRS, k=LINES)
+    for name, lines in zip(("sources.en", "expected.de"), zip(*pairs, strict=True), strict=True):
+        (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return folder / "sources.en", (folder / "expected.de").read_bytes()
+
+
+def words_of(model, sources, folder, shard_lines=SHARD_LINES):
+    words = ["translate", model, sources[0], "--shards", folder / "shards", "--shard-lines", shard_lines]
+    return [*map(str, words), "--output", str(folder / "joined")]
+
+
+def ends(words) -> None:
+    process = subprocess.run([COMMAND, *words], capture_output=True, text=True, timeout=SECONDS)
+    assert process.returncode == 0, process.stderr
+
+
+def check(folder, expected) -> None:
+    """That the translation is joined, and nothing half-written is left."""
+    assert (folder / "joined").read_bytes() == expected
+    assert not list(folder.rglob(".*"))
+
+
+def whole_shards(folder, shard_lines=SHARD_LINES) -> int:
+    """How many shards are there; each must be whole whenever it is there."""
+    files = list((folder / "shards").glob("[0-9]*"))
+    assert all(file.read_bytes().count(b"\n") == shard_lines for file in files)
+    return len(files)
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_it_ends_with_the_very_file(tiny_saved_model, sources, tmp_path, kills):
+    words = words_of(tiny_saved_model, sources, tmp_path)
+    seed = random.SystemRandom().randrange(2**32)
+    draw, reached = random.Random(seed), []
+    for number in range(kills):
+        with started([COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            # Until some shards more are there, so that each kill has something to break off; and then at any time.
+            goal = draw.randrange(LINES // SHARD_LINES * 3 * (number + 1) // (4 * kills) + 1)
+            end = time.monotonic() + SECONDS
+            while whole_shards(tmp_path) < goal and process.poll() is None:
+                assert time.monotonic() < end
+            time.sleep(draw.uniform(0, 0.1))
+            process.kill()
+            assert process.wait(SECONDS) == -signal.SIGKILL, (seed, number)
+        reached.append(whole_shards(tmp_path))
+    print(f"seed {seed}; shards after each kill: {reached}")
+    assert reached == sorted(reached) and reached[-1] < LINES // SHARD_LINES
+    ends(words)
+    check(tmp_path, sources[1])
+
+
+@pytest.mark.parametrize(
+    ("number", "where"),
+    [(1, "half"), (2, "before"), (5, "half"), (6, "half")],
+    ids=["manifest", "first shard", "last shard", "joined"],
+)
+def test_killed_while_it_writes(tiny_saved_model, sources, tmp_path, number, where):
+    """After the manifest come four shards of a thousand lines, and the joined file last."""
+    words = words_of(tiny_saved_model, sources, tmp_path, 1000)
+    program = [sys.executable, "-m", "tests.shards.killed", str(number), where, *words]
+    process = subprocess.run(program, capture_output=True, timeout=SECONDS)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    assert whole_shards(tmp_path, 1000) == max(0, min(4, number - 2))
+    assert list(tmp_path.rglob(".partial-*")) and not (tmp_path / "joined").exists()
+    ends(words)
+    assert (tmp_path / "joined").read_bytes() == sources[1]
+    assert not list((tmp_path / "shards").glob(".*"))
+
+
+def test_jobs_side_by_side_one_of_which_is_killed(tiny_saved_model, sources, tmp_path):
+    """Three jobs at once, two of which do the same shards; a command without a share does what the killed one left."""
+    words = words_of(tiny_saved_model, sources, tmp_path)
+    with ExitStack() as stack:
+        begin = [[COMMAND, *words, "--shard", share] for share in ("0/2", "1/2", "1/2")]
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        jobs = [stack.enter_context(started(each, **options)) for each in begin]
+        end = time.monotonic() + SECONDS
+        while whole_shards(tmp_path) < 5:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        jobs[0].kill()
+        for other in jobs[1:]:
+            told, _ = other.communicate(timeout=SECONDS)
+            assert other.returncode == 0, told
+    there = {int(file.stem) for file in (tmp_path / "shards").glob("[0-9]*")}
+    assert set(range(1, LINES // SHARD_LINES, 2)) <= there
+    assert not (tmp_path / "joined").exists()
+    ends(words)
+    check(tmp_path, sources[1])

@@ -1,0 +1,113 @@
+"""A pipeline that translates a file: its shards are read, translated and written wherever the runner has a worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple
+from uuid import uuid4
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
+
+from tf_transformer.apache_beam.handler import Outcome, TranslationHandler
+from tf_transformer.data.lines import numbered_lines
+
+
+class Shard(NamedTuple):
+    """A part of a file: its number, the byte where it begins, and its lines."""
+
+    path: str
+    index: int
+    offset: int
+    first_line: int
+    lines: int
+
+
+def shards_of(path: str, shard_lines: int) -> Iterator[Shard]:
+    """Finds the shards of a file, plain or packed, on any file system that Beam knows."""
+    offset = number = begin = 0
+    with FileSystems.open(path) as file:
+        for number, line in enumerate(_lines(file), start=1):
+            offset += len(line)
+            if number % shard_lines == 0:
+                yield Shard(path, number // shard_lines - 1, begin, number - shard_lines + 1, shard_lines)
+                begin = offset
+    if left := number % shard_lines:
+        yield Shard(path, number // shard_lines, begin, number - left + 1, left)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    return iter(file.readline, b"")  # Beam's packed files are no iterators
+
+
+class ReadShard(beam.DoFn):
+    """Reads a shard: a line's place, (shard, number), and its text; what is not UTF-8 is set aside, under FAILED."""
+
+    FAILED = "failed"
+
+    def process(self, shard: Shard) -> Iterator[Any]:
+        with FileSystems.open(shard.path) as file:
+            file.seek(shard.offset)
+            for number, line in numbered_lines(islice(_lines(file), shard.lines), shard.first_line):
+                place = shard.index, number
+                try:
+                    yield place, line.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    text, told = line.decode("utf-8", errors="replace"), f"not valid UTF-8 at byte {error.start + 1}"
+                    yield beam.pvalue.TaggedOutput(self.FAILED, (place, Outcome(text, failure=told)))
+
+
+class WriteShard(beam.DoFn):
+    """Writes a shard's translations, a line for each of its lines, into a file that appears whole."""
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+
+    def process(self, shard: tuple[int, Iterable[tuple[int, Outcome]]]) -> Iterator[str]:
+        """Gives what failed, as JSON; in its place is an empty line."""
+        index, rows = shard
+        rows = sorted(rows)
+        path = f"{self.output}-{index:05d}.txt"
+        partial = f"{path}.partial-{uuid4().hex}"  # another worker may be at the same, should this one seem lost
+        with FileSystems.create(partial, "text/plain", compression_type="uncompressed") as file:
+            for _, outcome in rows:
+                file.write(outcome.translation.encode("utf-8") + b"\n")
+        FileSystems.rename([partial], [path])
+        for number, outcome in rows:
+            if outcome.failure:
+                told = {"line": number, "reason": outcome.failure, "source": outcome.source}
+                yield json.dumps(told, ensure_ascii=False)
+
+
+def translate_file(
+    pipeline: beam.Pipeline, source: str, output: str, handler: TranslationHandler, shard_lines: int
+) -> None:
+    """Adds the translation of a file to a pipeline.
+
+    Args:
+        pipeline: the pipeline.
+        source: the file, plain or packed.
+        output: what the names of the written files begin with: `OUTPUT-00000.txt` and so on, a shard each, which joined
+            in the order of their names have line for line the source's order; and `OUTPUT-failed-*.jsonl`.
+        handler: what translates.
+        shard_lines: lines in a shard.
+    """
+    read = (
+        pipeline
+        | "file" >> beam.Create([source])
+        | "shards" >> beam.FlatMap(shards_of, shard_lines)
+        | "to all workers" >> beam.Reshuffle()
+        | "lines" >> beam.ParDo(ReadShard()).with_outputs(ReadShard.FAILED, main="lines")
+    )
+    translated = read.lines | "translate" >> RunInference(KeyedModelHandler(handler))
+    (
+        (translated, read[ReadShard.FAILED])
+        | "all lines" >> beam.Flatten()
+        | "by shard" >> beam.MapTuple(lambda place, outcome: (place[0], (place[1], outcome)))
+        | "shard by shard" >> beam.GroupByKey()
+        | "write" >> beam.ParDo(WriteShard(output))
+        | "what failed" >> beam.io.WriteToText(f"{output}-failed", file_name_suffix=".jsonl", num_shards=1)
+    )

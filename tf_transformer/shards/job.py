@@ -1,0 +1,114 @@
+"""One job of a translation in shards: those that are missing, one after another, and what is done at the end."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tf_transformer.errors import UserError
+from tf_transformer.shards.folder import ShardFolder
+from tf_transformer.shards.manifest import begin, check_folder, make_manifest
+from tf_transformer.shards.source import Source
+from tf_transformer.terminal import check_can_be_made, notes, progress_bar
+
+# Makes lines of output of a shard's lines, which have their numbers; calls what it is given with lines that are done.
+Translated = Callable[[list[tuple[int, str]], Callable[[int], None]], Iterable[bytes]]
+
+
+class Share(NamedTuple):
+    """Which shards are a job's: each `jobs`-th, from number `job` on."""
+
+    job: int
+    jobs: int
+
+    @classmethod
+    def read(cls, text: str) -> Share:
+        """Reads what `--shard` is given.
+
+        Raises:
+            UserError: it is not I/N, with I from 0 to N - 1.
+
+        Example:
+            >>> Share.read("3/8")
+            Share(job=3, jobs=8)
+        """
+        found = re.fullmatch(r"(\d+)/(\d+)", text)
+        share = cls(int(found[1]), int(found[2])) if found else None
+        if not share or share.job >= share.jobs:
+            raise UserError(
+                f"--shard is {text}; give I/N, this job's number and that of all jobs: from 0/8 to 7/8 for 8"
+            )
+        return share
+
+
+def translate_in_shards(
+    file: Path,
+    shard_lines: int,
+    folder: Path,
+    share: Share | None,
+    output: Path | None,
+    described: Mapping[str, Any],
+    load: Callable[[], Translated],
+) -> None:
+    """Translates what is missing of a job's shards; where all of them are there, writes the joined translation.
+
+    Args:
+        file: what is translated.
+        shard_lines: lines in each shard.
+        folder: where the shards lie, or will.
+        share: which of the shards to translate; all unless given.
+        output: where the joined translation is written; to standard output unless given, and by a job without a share
+            alone.
+        described: model, engine and options, for the manifest.
+        load: loads the model; not called where nothing is missing.
+
+    Raises:
+        UserError: a mistake in the file or its lines; the folder holds shards of another command; or something can't
+            be written.
+    """
+    source = Source(file, shard_lines)
+    manifest = make_manifest(source, **described)
+    check_folder(folder, manifest)
+    shards = ShardFolder(folder, source, line_for_line="num_hypotheses" not in described["options"])
+    missing = shards.missing(*share) if share else shards.missing()
+    if output:
+        if not output.parent.is_dir():
+            raise UserError(f"{output.parent}: no such folder; create it, or give a file in another folder")
+        if output.exists() and shards.missing():
+            raise UserError(f"{output}: already exists and was not changed; give another name")
+        check_can_be_made(output)
+    if missing:
+        translated = load()
+        begin(folder, manifest)
+        with _telling(sum(map(source.lines_of, missing)), len(source)) as (advance, tell):
+            for index in missing:
+                began = time.perf_counter()
+                shards.write(index, translated(source.shard(index), advance))
+                tell(index, source.lines_of(index), time.perf_counter() - began)
+    if left := len(shards.missing()):
+        notes.print(f"{left:,} of {len(source):,} shards are left to other jobs")
+    elif output:
+        shards.join(output)
+        notes.print(f"translation: {output}")
+    elif not share:
+        shards.copy(sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+@contextmanager
+def _telling(lines: int, shards: int) -> Iterator[tuple[Callable[[int], None], Callable[[int, int, float], None]]]:
+    """Shows a bar on a terminal, elsewhere a line for each shard."""
+    if notes.is_terminal:
+        with progress_bar(lines) as advance:
+            yield advance, lambda index, done, seconds: None
+        return
+
+    def tell(index: int, done: int, seconds: float) -> None:
+        notes.print(f"shard {index} of {shards:,}: {done:,} lines in {seconds:.1f} s, {done / seconds:,.0f} a second")
+
+    yield lambda done: None, tell
