@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tf_transformer.data.prepared.order import ORDER
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_whole
 from tf_transformer.recipe import Recipe, load_recipe
@@ -20,6 +21,9 @@ START = "start.json"  # beside the states
 # What makes the variables and the ids that a state holds is in these sections, all but a few of their keys.
 SHAPES = ("model.", "tokenizer.")
 SHAPELESS = ("model.preset", "model.dropout_rate", "model.attention_dropout_rate", "model.activation_dropout_rate")
+
+# What these say changes no batch.
+PLACES = ("data.prepared", "data.shuffle_buffer")
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,11 @@ def find_beginning(recipe: Recipe, run: RunDirectory, resume: str | os.PathLike)
                 origin_step=before["step"] if before else None,
             )
     origin = find_state(resume, recipe) if from_another else None
-    run.check_is_free()  # told now, not after the vocabulary is learned
+    only_prepared = run.is_only_prepared()
+    if not only_prepared:
+        run.check_is_free()  # told now, not after the vocabulary is learned
     return Beginning(
-        goes_on=False,
+        goes_on=only_prepared,
         has_state=False,
         origin=origin,
         origin_step=state_step(origin) if origin else None,
@@ -72,7 +78,7 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
     """Raises a UserError where a run that would go on was begun with another recipe."""
     if not run.recipe.is_file():  # broken off before it was written
         return
-    other = _differences(recipe, load_recipe(run.recipe))
+    other = [key for key in _differences(recipe, load_recipe(run.recipe)) if key not in PLACES]
     if other:
         raise UserError(
             f"{run.path}: contains an interrupted training that differs in {', '.join(other)}; to resume it, give its "
@@ -85,7 +91,7 @@ def save_start(
 ) -> None:
     """Writes down what a training began with: which pairs, on how many devices, from which state of another run."""
     origin = {"given": _resolved(resume), "step": beginning.origin_step} if beginning.origin else None
-    start = {"devices": devices, "corpus": corpus, "origin": origin}
+    start = {"devices": devices, "corpus": corpus, "origin": origin, "order": ORDER}
     with written_whole(run.training_state / START, "what the training begins with") as partial:
         partial.write_text(json.dumps(start), encoding="utf-8")
 
@@ -127,6 +133,11 @@ def check_same_start(corpus: dict[str, str], devices: int, run: RunDirectory) ->
                 f"{run.path}: the interrupted training had other pairs in data.{split} ({start['corpus'][split]}; now "
                 f"{now}); to resume it, restore those; for a new training, give another folder with --run-dir"
             )
+    if start.get("order") != ORDER:
+        raise UserError(
+            f"{run.path}: the interrupted training drew its batches in the order of another version of this package; "
+            f"finish it with that version, or {begin_anew}"
+        )
     if start["devices"] != devices:
         raise UserError(
             f"{run.path}: the interrupted training had {start['devices']} device(s), now there are {devices}, which "
