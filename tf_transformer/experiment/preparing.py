@@ -32,7 +32,7 @@ class PreparedData(NamedTuple):
     validation: PreparedPairs
 
 
-def prepare_recipe(recipe: Recipe, run_path: str | os.PathLike, console: Console) -> Path:
+def prepare_experiment(recipe: Recipe, run_path: str | os.PathLike, console: Console) -> Path:
     """Prepares the data of a recipe, without training.
 
     Args:

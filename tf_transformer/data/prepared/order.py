@@ -58,7 +58,7 @@ class TrainingOrder:
     Example:
         >>> order = TrainingOrder(np.array([0, 0, 0, 1]), rows=[2, 1], sources=[(4, 1.0)], seed=1)
         >>> [len(pairs) for pairs, bucket in itertools.islice(order.batches_from(0), 3)]
-        [1, 2, 1]
+        [2, 1, 1]
     """
 
     def __init__(
@@ -126,7 +126,8 @@ class TrainingOrder:
 def cut(counts: np.ndarray, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Cuts pairs, sorted by bucket, into batches.
 
-    What is left of a bucket goes on to the next one that has pairs; only the last batch is smaller than its bucket's.
+    What is left of a bucket goes on into the first batch of the next one that has pairs. Where it would fill that by
+    itself, since batches of longer pairs have fewer rows, it is a batch of its own.
 
     Args:
         counts: how many pairs each bucket has.
@@ -136,19 +137,24 @@ def cut(counts: np.ndarray, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray
         Where each batch begins, and the last one's end, int64 (batches + 1,); and the bucket of each, int64 (batches,).
 
     Example:
-        >>> cut(np.array([5, 0, 2]), rows=[2, 2, 1])
-        (array([0, 2, 4, 5, 6, 7]), array([0, 0, 2, 2, 2]))
+        >>> cut(np.array([8, 0, 2]), rows=[3, 3, 2])
+        (array([ 0,  3,  6,  8, 10]), array([0, 0, 0, 2]))
+        >>> cut(np.array([7, 0, 2]), rows=[3, 3, 2])
+        (array([0, 3, 6, 8, 9]), array([0, 0, 2, 2]))
     """
-    starts, buckets, begin = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
-    filled = np.flatnonzero(counts)
+    starts, buckets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     ends = np.cumsum(counts)
-    for bucket in filled:
+    filled = np.flatnonzero(counts)
+    begin = 0
+    for place, bucket in enumerate(filled):
         number = (int(ends[bucket]) - begin) // rows[bucket]
         starts.append(begin + rows[bucket] * np.arange(number))
         buckets.append(np.full(number, bucket))
         begin += rows[bucket] * number
-    total = int(counts.sum())
-    if begin < total:
-        starts.append(np.array([begin]))
-        buckets.append(filled[-1:])
-    return np.concatenate([*starts, [total]]), np.concatenate(buckets)
+        left = int(ends[bucket]) - begin
+        is_last = place == len(filled) - 1
+        if left and (is_last or left >= rows[filled[place + 1]]):
+            starts.append(np.array([begin]))
+            buckets.append(np.array([bucket]))
+            begin += left
+    return np.concatenate([*starts, [int(counts.sum())]]), np.concatenate(buckets)
