@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import RECIPE_ARGUMENT, RUN_DIR_OPTION, SET_OPTION
 from tf_transformer.terminal import check_is_no_run, notes, quiet_tensorflow
