@@ -30,7 +30,7 @@ data: {{kind: files, root: {root}, train: [train.en, train.de], validation: [val
   max_ratio: 3.0, batch_tokens: {batch_tokens}, prepared: {root}/prepared}}
 tokenizer: {{vocab_size: {vocabulary}}}
 model: {{num_layers: 6, d_model: 8, num_heads: 2, dff: 32, max_length: 128}}
-training: {{steps: 1000000, validate_every: 1000000, distribution: single, sample_translations: 0, save_every_seconds: 0}}
+training: {{steps: 1000000, validate_every: 1000000, distribution: single, sample_translations: 0}}
 tensorboard: {{attention: 0}}
 evaluation: {{}}
 """
