@@ -7,7 +7,6 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # of the processes below
 
 COMMAND = Path(sys.executable).with_name("tf-transformer")
-INTERRUPTED = 130
+STOPPED = 75  # the status after SIGTERM
 
 VOCABULARY = 37_000
 BATCH_TOKENS = 25_000
@@ -191,9 +190,9 @@ def first_step(command: list[str]) -> tuple[float, float]:
             made = seconds
         if line.startswith("first step: "):
             break
-    process.send_signal(signal.SIGINT)
+    process.terminate()
     process.communicate(timeout=600)
-    if process.returncode != INTERRUPTED:
+    if process.returncode != STOPPED:
         raise SystemExit(f"the training ended with status {process.returncode}")
     return seconds, made
 
