@@ -114,7 +114,9 @@ def prepare_on(recipe: str, cores: int) -> None:
     began, cpu = time.perf_counter(), time.process_time()
     pairs = open_source(loaded, "train")
     anew = root / "prepared anew"
-    prepared = preparing.prepare(pairs, tokenizers, anew / "train", **limits, settings={}, console=Console(quiet=True))
+    prepared = preparing.prepare_pairs(
+        pairs, tokenizers, anew / "train", **limits, settings={}, console=Console(quiet=True)
+    )
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     shutil.rmtree(anew)
     print(

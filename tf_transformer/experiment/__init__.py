@@ -2,7 +2,7 @@
 
 from tf_transformer.experiment.compiling import compile_model, make_model
 from tf_transformer.experiment.exporting import export_run, export_run_ctranslate2
-from tf_transformer.experiment.preparing import prepare_experiment as prepare
+from tf_transformer.experiment.preparing import prepare
 from tf_transformer.experiment.runner import train
 from tf_transformer.experiment.scoring import evaluate
 

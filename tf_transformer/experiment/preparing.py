@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from tf_transformer.data.mixture import Pairs, state_of
-from tf_transformer.data.prepared.preparing import locked, prepare, put_in_place, told_in_one_line
+from tf_transformer.data.prepared.preparing import locked, prepare_pairs, put_in_place, told_in_one_line
 from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.corpus import open_source, recipe_batches
@@ -32,20 +32,30 @@ class PreparedData(NamedTuple):
     validation: PreparedPairs
 
 
-def prepare_experiment(recipe: Recipe, run_path: str | os.PathLike, console: Console) -> Path:
+def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None = None) -> Path:
     """Prepares the data of a recipe, without training.
 
     Args:
         recipe: the recipe that is to be trained.
         run_path: the folder that it is to be trained in, which gets the data unless `data.prepared` names another.
-        console: where progress is printed.
+        console: where progress is printed; None for no output.
 
     Returns:
         The folder of the prepared data.
 
     Raises:
         UserError: a mistake in the recipe's data, or a folder that contains another run.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> recipe = tt.load_recipe("train/recipes/demo.yaml", ["data.train=test"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     prepared = prepare(recipe, f"{folder}/runs/demo")
+        ...     sorted(path.name for path in prepared.iterdir())
+        ['lock', 'tokenizer', 'train', 'validation']
     """
+    console = console or Console(quiet=True)
     run = RunDirectory(run_path)
     beginning = find_beginning(recipe, run, "auto")
     with ExitStack() as held:
@@ -97,7 +107,7 @@ def prepare_data(
     limits = {"max_length": recipe.data.max_length, "max_ratio": recipe.data.max_ratio}
     # First what is small, so that a mistake in it is told at once.
     validation, train = (
-        prepare(pairs, tokenizers, folder / split, **limits, settings=_settings(recipe, split), console=console)
+        prepare_pairs(pairs, tokenizers, folder / split, **limits, settings=_settings(recipe, split), console=console)
         for split, pairs in (("validation", validation_pairs), ("train", train_pairs))
     )
     return PreparedData(tokenizers, train, validation)

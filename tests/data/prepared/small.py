@@ -35,7 +35,7 @@ FEW = TokenizerPair(FewCharacters(), FewCharacters(), "few characters")
 
 def prepare(pairs, folder, tokenizers=CHARACTERS, max_length=30, max_ratio=None, console=QUIET, **settings):
     limits = {"max_length": max_length, "max_ratio": max_ratio}
-    return preparing.prepare(pairs, tokenizers, folder, **limits, settings=settings, console=console)
+    return preparing.prepare_pairs(pairs, tokenizers, folder, **limits, settings=settings, console=console)
 
 
 def texts_of(prepared):

@@ -39,7 +39,7 @@ PART = 20_000
 SETTINGS = "settings.json"  # beside the parts: what they were made with
 
 
-def prepare(
+def prepare_pairs(
     pairs: Pairs,
     tokenizers,
     folder: Path,

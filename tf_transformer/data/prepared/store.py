@@ -111,7 +111,7 @@ class Side:
 
 
 class PreparedPairs:
-    """The prepared pairs of a split; see `prepare`, which makes them.
+    """The prepared pairs of a split; see `prepare_pairs`, which makes them.
 
     Args:
         folder: where they are.
