@@ -18,8 +18,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # of the processes below
 COMMAND = Path(sys.executable).with_name("tf-transformer")
 STOPPED = 75  # the status after SIGTERM
 
-VOCABULARY = 37_000
-BATCH_TOKENS = 25_000
 # How many sentences are joined to one, and how often: 22 words a side in the mean, and lengths as unlike as in WMT.
 JOINED, SHARES = (1, 2, 3, 4, 5), (10, 25, 30, 20, 15)
 
@@ -40,14 +38,17 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of the real corpora")
     parser.add_argument("--pairs", type=int, default=1_000_000)
     parser.add_argument("--folder", type=Path, required=True, help="gets the corpus, what is prepared, and the runs")
+    parser.add_argument("--vocabulary", type=int, default=37_000)
+    parser.add_argument("--batch-tokens", type=int, default=25_000)
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), help="the most to prepare with")
-    steps = ["corpus", "prepare", "batches", "start", "going-on"]
+    steps = ["corpus", "prepare", "batches", "streamed", "start", "going-on"]
     parser.add_argument("--steps", nargs="+", default=steps, choices=steps)
     arguments = parser.parse_args()
     root = arguments.folder.resolve()
     root.mkdir(parents=True, exist_ok=True)
     recipe = root / "recipe.yaml"
-    recipe.write_text(RECIPE.format(root=root, vocabulary=VOCABULARY, batch_tokens=BATCH_TOKENS), encoding="utf-8")
+    sizes = {"vocabulary": arguments.vocabulary, "batch_tokens": arguments.batch_tokens}
+    recipe.write_text(RECIPE.format(root=root, **sizes), encoding="utf-8")
     for step in arguments.steps:
         if step == "corpus":
             write_corpus(arguments.data, arguments.pairs, root)
@@ -55,6 +56,8 @@ def main() -> None:
             measure_preparing(recipe, arguments.cores)
         elif step == "batches":
             _in_a_process(f"measure_batches({str(recipe)!r})")
+        elif step == "streamed":
+            _in_a_process(f"measure_streamed({str(recipe)!r})")
         elif step == "start":
             measure_start(recipe, root / "run", 0)
         else:
@@ -79,14 +82,14 @@ def write_corpus(data: Path, number: int, root: Path) -> None:
             chosen = rng.choices(pairs, k=rng.choices(JOINED, SHARES)[0])
             yield tuple(" ".join(side) for side in zip(*chosen, strict=True))
 
-    words = 0
-    for name, count in (("train", number), ("val", 1000)):
+    words, validation = 0, 1000
+    for name, count in (("train", number), ("val", validation)):
         with open(root / f"{name}.en", "w") as source, open(root / f"{name}.de", "w") as target:
             for english, german in joined(count):
                 source.write(english + "\n")
                 target.write(german + "\n")
                 words += len(english.split()) + len(german.split())
-    print(f"corpus: {number:,} pairs, {words / 2 / number:.1f} words a side", flush=True)
+    print(f"corpus: {number:,} pairs, {words / 2 / (number + validation):.1f} words a side", flush=True)
 
 
 def measure_preparing(recipe: Path, cores: int) -> None:
@@ -164,6 +167,29 @@ def measure_batches(recipe: str, number: int = 1000) -> None:
     print(f"padding: {batches.padding_share():.1%}", flush=True)
 
 
+def measure_streamed(recipe: str, number: int = 200) -> None:
+    """The same of `make_batches`, which tokenises while it makes them, for comparison."""
+    from tf_transformer.data import make_batches, padding_share
+    from tf_transformer.experiment.corpus import open_source
+    from tf_transformer.recipe import load_recipe
+    from tf_transformer.tokenizers import TokenizerPair
+
+    loaded = load_recipe(recipe)
+    data = loaded.data
+    tokenizers = TokenizerPair.load(Path(data.prepared) / "tokenizer")
+    limits = {"batch_tokens": data.batch_tokens, "max_length": data.max_length, "max_ratio": data.max_ratio}
+    pairs = open_source(loaded, "train")
+    batches = make_batches(pairs, tokenizers, **limits, shuffle_buffer=100_000, seed=1)
+    began, cpu = time.perf_counter(), time.process_time()
+    made = sum(labels.shape[0] for _, labels in batches.take(number))
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    print(
+        f"streamed: {made / cpu:,.0f} pairs a second of CPU, {made / seconds:,.0f} a second; padding "
+        f"{padding_share(batches, first=number):.1%}",
+        flush=True,
+    )
+
+
 def private_megabytes() -> float:
     """Resident memory of this process without pages of files."""
     text = Path("/proc/self/status").read_text()
@@ -208,7 +234,8 @@ def set_step(run_path: str, step: int) -> None:
     from tf_transformer.runs.state import TrainingState
 
     run = RunDirectory(run_path)
-    model = make_model(load_recipe(run.recipe), VOCABULARY, VOCABULARY)
+    recipe = load_recipe(run.recipe)
+    model = make_model(recipe, recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size)
     state = TrainingState(run.training_state, Checkpoints(run.checkpoints))
     state.restore(model)
     model.optimizer.iterations.assign(step)
