@@ -1,8 +1,8 @@
 """Batches of prepared pairs: whole ones put together by NumPy from the mapped files.
 
-Not by Grain with ArrayRecord, whose data sets hand out record by record, each of which Python unpacks and puts into its
-batch (google/grain#569, #688); here that would be a thousand calls a batch in place of a few. Nor do its samplers know
-batches of like length.
+Not by Grain with ArrayRecord, which fetches and transforms one record after another in Python. In batches of 1,000,
+shuffled, Grain 0.2.18 gave 900 records a second of CPU from an ArrayRecord file, and 4,400 from arrays in memory; this
+gives 500,000 pairs (benchmarks/data.py). Nor does it know batches of like length.
 """
 
 from __future__ import annotations
