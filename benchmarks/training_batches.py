@@ -46,7 +46,7 @@ def sample_batches(recipe: Recipe, batch_tokens: int, vocab_size: int, count: in
         batch_tokens=batch_tokens,
         max_length=min(recipe.data.max_length, batch_tokens),
         max_ratio=recipe.data.max_ratio,
-        shuffle_buffer=recipe.data.shuffle_buffer,
+        shuffle_buffer=100_000,
         seed=recipe.seed,
         repeat=True,  # so that every batch is full
     )

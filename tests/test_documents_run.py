@@ -99,6 +99,7 @@ ONLY_READ = {
     "docs/gpu.md": "needs a GPU",
     "docs/mixed_precision.md": "two minutes; tests/training/test_options.py trains in each precision",
     "docs/resuming.md": "tests/runs/ breaks trainings off and goes on",
+    "docs/large_corpus.md": "a corpus of one's own; tests/runs/test_prepared.py prepares and trains a small one",
     "docs/layers.md": "twenty minutes; tests/benchmarks/test_layers.py does a few sizes",
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
     "docs/translating_a_corpus.md": "several machines; tests/cli/test_shards.py, tests/shards/ and tests/apache_beam/",
@@ -350,10 +351,18 @@ def test_the_recipe_that_extends_another_is_that_of_table_3(tmp_path):
     ],
 )
 def test_the_recipe_of_one_s_own_corpus_is_one(page, before, folder):
-    (block,) = blocks_of(page, "yaml")
+    block, *_ = blocks_of(page, "yaml")
     (folder / "my_recipe.yaml").write_text(before + block.text, encoding="utf-8")
     recipe = load_recipe(folder / "my_recipe.yaml")
     assert (recipe.name, recipe.data.root) == ("mine", "my_data")
+
+
+def test_the_recipe_of_several_sources_is_one(folder):
+    _, block = blocks_of("docs/large_corpus.md", "yaml")
+    before = "extends: train/recipes/multi30k_en_de.yaml\nname: mine\n"
+    (folder / "my_recipe.yaml").write_text(before + block.text, encoding="utf-8")
+    sources = load_recipe(folder / "my_recipe.yaml").data.sources()
+    assert [(source.weight, source.tag) for source in sources] == [(1, None), (0.5, None), (2, "<bt>")]
 
 
 def test_the_recipe_of_one_s_own_treebank_is_one(tmp_path):

@@ -44,6 +44,6 @@ def _value(about: dict[str, Any]) -> str:
     if about["type"] == "null":
         return "`null`"
     if about["type"] == "array":
-        return "a list of texts"
+        return "a list of sources" if "$ref" in about["items"] else "a list of texts"
     limits = [words.format(about[limit]) for limit, words in LIMITS.items() if limit in about]
     return ", ".join([TYPES[about["type"]], *limits])

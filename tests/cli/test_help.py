@@ -18,8 +18,8 @@ def test_help_answers_without_tensorflow():
     process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=60)
     print(f"tf-transformer --help: {time.perf_counter() - began:.2f} s")
     assert process.returncode == 0
-    commands = "train sweep evaluate translate parse score-trees average export serve inspect card presets recipes demo"
-    for name in commands.split():
+    commands = "train prepare sweep evaluate translate parse score-trees average export serve inspect card presets"
+    for name in (*commands.split(), "recipes", "demo"):
         assert f" {name} " in process.stdout
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines()}
     assert "tf_transformer" in imported
@@ -30,6 +30,7 @@ def test_help_answers_without_tensorflow():
     ("name", "options"),
     [
         ("train", "recipe --set --run-dir --json"),
+        ("prepare", "recipe --set --run-dir"),
         (
             "evaluate",
             "model --source --reference --trees --lowercase --tokenize --beam-size --alpha --grammar --no-grammar "

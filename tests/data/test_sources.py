@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.corpus import OPENERS
-from tf_transformer.recipe.settings import SPLITS
+from tf_transformer.recipe.data_settings import SPLITS
 
 
 def write(path: Path, content: bytes | str) -> Path:

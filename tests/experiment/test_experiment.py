@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from tempfile import TemporaryDirectory
 
 import keras
 import numpy as np
@@ -26,11 +27,11 @@ from tf_transformer import (
     experiment,
     load_model,
     load_recipe,
-    make_batches,
-    train_tokenizers,
 )
-from tf_transformer.experiment.corpus import tell_batches
+from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.experiment.preparing import prepare_data
 from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.resuming import Beginning
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.hparams import settings
 from tf_transformer.terminal import show_scores
@@ -70,6 +71,17 @@ def figures(folder):
     }
 
 
+def first_batches(run, number, row_multiple=1):
+    """The first batches of its training, prepared anew."""
+    made = load_recipe(run.recipe)
+    with TemporaryDirectory() as folder:
+        beginning = Beginning(goes_on=False, has_state=False, origin=None, origin_step=None)
+        pairs = open_source(made, "train"), open_source(made, "validation")
+        data = prepare_data(made, RunDirectory(folder), beginning, *pairs, Console(quiet=True))
+        batches, _ = recipe_batches(made, data, row_multiple)
+        return list(batches.from_step(0).take(number).as_numpy_iterator())
+
+
 # -- what a run leaves ----
 
 
@@ -88,15 +100,12 @@ def test_it_says_what_it_does(run, console):
     assert [line.split()[:2] for line in said.splitlines() if line.startswith("step")] == [["step", "4"], ["step", "6"]]
 
 
-def test_a_corpus_that_looks_like_a_mistake_is_warned_of():
+def test_a_corpus_that_looks_like_a_mistake_is_warned_of(tmp_path):
     told = Console(file=io.StringIO(), width=200)
-    same, pairs = (
-        [("the dog sleeps", "the dog sleeps")],
-        [("the dog sleeps", "der Hund schläft"), ("a dog", "ein Hund")],
-    )
-    tokenizers = train_tokenizers(pairs, vocab_size=280)
-    tell_batches(recipe(), tokenizers, same * 9, pairs, 1, told)
-    assert [line for line in told.file.getvalue().splitlines() if "warning" in line] == [
+    made = on(tmp_path, [("the dog sleeps", "the dog sleeps")] * 9, 64)
+    tokenizer = made.tokenizer.model_copy(update={"vocab_size": 290})
+    experiment.prepare(made.model_copy(update={"tokenizer": tokenizer}), tmp_path / "run", told)
+    assert [line for line in told.file.getvalue().splitlines() if "train: warning" in line] == [
         "train: warning: 9 of 9 pairs have the same text as source and target; check what data.train names",
         "train: warning: 8 of 9 pairs repeat an earlier one; check what data.train names",
     ]
@@ -151,9 +160,7 @@ def test_tensorboard_has_the_figures_under_the_number_of_updates(run):
         assert [step for step, _ in values] == [4, 6] and all(math.isfinite(value) for _, value in values)
     assert all(value > 0 for _, value in scalars["training/gradient_norm"])
     # Of the first 4 batches and the next 2, counted anew.
-    options = {"batch_tokens": 512, "max_length": 64, "row_multiple": 2, "shuffle_buffer": 100_000, "seed": 1}
-    pairs = DemoSource("validation")
-    batches = list(make_batches(pairs, run.load_tokenizers(), **options, repeat=True).take(6).as_numpy_iterator())
+    batches = first_batches(run, 6, row_multiple=2)
     for (_, padding), few in zip(scalars["speed/padding"], (batches[:4], batches[4:]), strict=True):
         both = np.concatenate([np.concatenate([source.ravel(), labels.ravel()]) for (source, _), labels in few])
         assert padding == pytest.approx((both == 0).mean(), abs=1e-6)

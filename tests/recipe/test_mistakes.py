@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from tests.recipe.recipes import ALL_KEYS, DEMO, SMALLEST, refusal
+from tf_transformer.errors import UserError
 from tf_transformer.recipe import load_recipe
 
 
@@ -122,7 +123,7 @@ def test_a_line_break_in_an_override_does_not_break_the_line():
 VALUES = {"text": "'3'", "whole": "3", "point": "0.5", "truth": "true", "list": "[3]", "mapping": "{a: 3}"}
 RIGHT = {
     "text": "name data.root data.dataset data.source_language data.target_language data.train "
-    "data.validation data.test",
+    "data.validation data.test data.prepared",
     "whole": "seed data.max_length data.max_ratio data.batch_tokens data.shuffle_buffer tokenizer.vocab_size "
     "model.num_layers model.decoder_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim "
     "model.window model.max_length training.steps training.warmup_steps training.learning_rate "
@@ -323,3 +324,52 @@ def test_several_mistakes_are_counted():
 )
 def test_values_that_go_together(overrides):
     load_recipe(DEMO, overrides)
+
+
+# -- several sources ----
+
+CORPUS = """
+name: several
+data: {kind: files, train: [a.en, a.de], validation: [a.en, a.de]}
+tokenizer: {vocab_size: 300}
+model: {num_layers: 1, d_model: 8, num_heads: 2, dff: 16}
+training: {steps: 10, validate_every: 5}
+"""
+
+
+@pytest.mark.parametrize(
+    ("train", "told"),
+    [
+        ("[{files: [a, b], wieght: 2}]", r"unknown key data\.train\.0\.wieght; did you mean data\.train\.0\.weight\?"),
+        ("[{files: [a, b]}, {weight: 2}]", r"data\.train\.1\.files is missing"),
+        ("[{files: [a, b], weight: 0}]", r"data\.train\.0\.weight is 0; it must be greater than 0"),
+        ("[{files: [a, b], weight: -1.5}]", r"data\.train\.0\.weight is -1\.5; it must be greater than 0"),
+        ("[{files: a}]", r"data\.train\.0\.files is a; for kind files it must be two paths, \[source, target\]"),
+        ("[{files: [a, b, c]}]", r"data\.train\.0\.files is \[a, b, c\]; for kind files it must be two paths"),
+        ("[{files: [a, b]}, x]", r"data\.train\.1 is x; it must be a section"),
+        ("[{files: [a, b], tag: a b}]", r"data\.train\.0\.tag is a b; it must be one word, such as <bt>"),
+        ("[{files: [a, b], tag: ''}]", r"data\.train\.0\.tag is ''; it must be one word, such as <bt>"),
+        ("[{files: [a, b]}, {files: [a, b], tag: <t>}]", r"data\.train names the same files twice"),
+        ("[]", r"data\.train is \[\]; for kind files it must be two paths"),
+    ],
+)
+def test_a_mistake_in_one_of_several_sources_is_told(tmp_path, train, told):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(CORPUS)
+    with pytest.raises(UserError, match=r"^--set data\.train=.*: " + told) as error:
+        load_recipe(path, [f"data.train={train}"])
+    assert "\n" not in str(error.value)
+
+
+def test_a_kind_without_files_has_one_source(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(CORPUS.replace("kind: files, ", "kind: tfds, dataset: x/y, ").replace("[a.en, a.de]", "a"))
+    with pytest.raises(UserError, match=r"data\.train lists sources; for kind tfds it must be the name of one split"):
+        load_recipe(path, ["data.train=[{files: a}]"])
+
+
+def test_only_training_has_several_sources(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(CORPUS)
+    with pytest.raises(UserError, match=r"data\.validation is .*; for kind files it must be two paths"):
+        load_recipe(path, ["data.validation=[{files: [a, b]}]"])

@@ -9,13 +9,12 @@ import pytest
 
 from tests.cli.command import contents
 from tests.experiment.small_recipe import ctrl_c_after, on
-from tests.experiment.test_experiment import figures
+from tests.experiment.test_experiment import figures, first_batches
 from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
-from tf_transformer.experiment.corpus import open_source, recipe_batches
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.runs.resuming import find_state
@@ -83,11 +82,9 @@ def test_another_corpus_is_told(stopped):
     assert contents(run.path) == before
 
 
-def tokens(loaded, run, devices, begin, end):
+def tokens(run, devices, begin, end):
     """How many target tokens the batches of some steps have."""
-    pairs = open_source(loaded, "train"), open_source(loaded, "validation")
-    batches, _ = recipe_batches(loaded, run.load_tokenizers(), *pairs, devices)
-    return sum(np.count_nonzero(labels) for _, labels in batches.skip(begin).take(end - begin).as_numpy_iterator())
+    return sum(np.count_nonzero(labels) for _, labels in first_batches(run, end, devices)[begin:])
 
 
 def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tmp_path):
@@ -102,7 +99,7 @@ def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tm
     assert contents(run.path) == before
     other = experiment.train(more, tmp_path / "other", resume=run.path)
     ((_, counted),) = figures(other.logs / "train")["training/tokens"]
-    assert counted == tokens(loaded, run, devices=1, begin=3, end=5) + tokens(loaded, run, devices=2, begin=5, end=6)
+    assert counted == tokens(run, devices=1, begin=3, end=5) + tokens(run, devices=2, begin=5, end=6)
 
 
 @pytest.mark.parametrize("changes", [{"ema": 0.9}, {"precision": "mixed_float16"}], ids=str)

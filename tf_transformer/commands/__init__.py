@@ -6,6 +6,7 @@ order of the imports below.
 
 # isort: off
 from tf_transformer.commands import train
+from tf_transformer.commands import prepare
 from tf_transformer.commands import sweep
 from tf_transformer.commands import evaluate
 from tf_transformer.commands import translate
@@ -21,5 +22,5 @@ from tf_transformer.commands import recipes
 from tf_transformer.commands import demo
 from tf_transformer.commands.app import app
 
-__all__ = ["app", "average", "card", "demo", "evaluate", "export", "inspect", "parse", "presets", "recipes"]
-__all__ += ["score_trees", "serve", "sweep", "train", "translate"]
+__all__ = ["app", "average", "card", "demo", "evaluate", "export", "inspect", "parse", "prepare", "presets"]
+__all__ += ["recipes", "score_trees", "serve", "sweep", "train", "translate"]

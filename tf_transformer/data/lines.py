@@ -85,6 +85,10 @@ class LineFile:
                 ) from error
             self._check_is_the_same(file, number)
 
+    def state(self) -> list:
+        """The file's name, size in bytes and time of change in nanoseconds, as at first: what tells it from another."""
+        return [str(self.path.absolute()), *self._first_look]
+
     def soundness(self) -> Soundness:
         """Reads the file once, to tell what is sound in it.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tf_transformer.data.failures import Source
 from tf_transformer.data.lines import Line, LineFile
-from tf_transformer.data.prepared import PreparedPairs
+from tf_transformer.data.tfds import TfdsPairs
 from tf_transformer.errors import UserError
 
 StrPath = str | os.PathLike
@@ -33,6 +33,9 @@ class _FileSource(Source):
 
     def _line_pairs(self) -> Iterator[tuple[Line, Line]]:
         raise NotImplementedError
+
+    def state(self) -> list | None:
+        return [file.state() for file in self._files]
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         self.skipped = 0
@@ -247,11 +250,14 @@ class TfdsSource(Source):
         if name in ("translate_folder", "TranslateFolder"):
             self._stored = _translate_folder(data_dir, split, source_language, target_language, damaged)
         else:
-            self._stored = PreparedPairs(name, split, source_language, target_language, data_dir, damaged)
+            self._stored = TfdsPairs(name, split, source_language, target_language, data_dir, damaged)
 
     @property
     def lost(self) -> list[str]:
         return self._stored.lost
+
+    def state(self) -> list | None:
+        return self._stored.state()
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         empty = True

@@ -2,7 +2,8 @@
 
 from tf_transformer.experiment.compiling import compile_model, make_model
 from tf_transformer.experiment.exporting import export_run, export_run_ctranslate2
+from tf_transformer.experiment.preparing import prepare
 from tf_transformer.experiment.runner import train
 from tf_transformer.experiment.scoring import evaluate
 
-__all__ = ["compile_model", "evaluate", "export_run", "export_run_ctranslate2", "make_model", "train"]
+__all__ = ["compile_model", "evaluate", "export_run", "export_run_ctranslate2", "make_model", "prepare", "train"]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from tf_transformer.data.batching import make_batches, padding_share, with_known_length
 from tf_transformer.data.demo import DemoSource
-from tf_transformer.data.filters import count_pairs
+from tf_transformer.data.mixture import Mixture, Pairs, TaggedPairs, WeightedSource
+from tf_transformer.data.prepared.batches import EndlessBatches, PreparedBatches
+from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
-from tf_transformer.errors import UserError
 from tf_transformer.parsing.bank import DemoTrees
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.reading import TreeFiles
@@ -22,12 +19,7 @@ from tf_transformer.recipe import Recipe
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tf_transformer.tokenizers import TokenizerPair
-
-Pairs = Iterable[tuple[str, str]]
-
-# Enough of a large corpus to tell how much of its batches is padding.
-PADDING_BATCHES = 1000
+    from tf_transformer.experiment.preparing import PreparedData
 
 
 def open_source(recipe: Recipe, split: str) -> Pairs:
@@ -38,12 +30,20 @@ def open_source(recipe: Recipe, split: str) -> Pairs:
         split: "train", "validation" or "test".
 
     Returns:
-        Pairs of source and target text, to be iterated over as often as one likes; for task parsing `TreePairs`.
+        Pairs of source and target text, to be iterated over as often as one likes; for task parsing `TreePairs`, and
+        of several sources a `Mixture`.
 
     Raises:
         UserError: they can't be read.
     """
-    return OPENERS[recipe.data.kind](recipe, getattr(recipe.data, split))
+    open_one = OPENERS[recipe.data.kind]
+    if split != "train":
+        return open_one(recipe, getattr(recipe.data, split))
+    sources = []
+    for source in recipe.data.sources():
+        pairs = open_one(recipe, source.files)
+        sources.append(WeightedSource(source.name, TaggedPairs(pairs, source.tag) if source.tag else pairs))
+    return Mixture(sources) if len(sources) > 1 else sources[0].pairs
 
 
 def _demo(recipe: Recipe, where: str) -> Pairs:
@@ -82,72 +82,21 @@ OPENERS: dict[str, Callable[[Recipe, Any], Pairs]] = {
 }
 
 
-def fingerprint(pairs: Pairs) -> str:
-    """Tells a corpus from any other, in one pass: how many pairs it has, and a checksum of their texts.
-
-    Raises:
-        UserError: they can't be read.
-    """
-    number, checksum = 0, 0
-    for pair in pairs:
-        number += 1
-        checksum = zlib.crc32("\t".join((*pair, "")).encode(), checksum)
-    return f"{number:,} pairs, CRC-32 {checksum:08x}"
-
-
-def recipe_batches(
-    recipe: Recipe, tokenizers: TokenizerPair, train_pairs: Pairs, validation_pairs: Pairs, row_multiple: int
-) -> tuple[tf.data.Dataset, tf.data.Dataset]:
-    """Makes the batches of training, endless, and of validation."""
-    plain, shuffled = _batch_options(recipe, row_multiple)
-    return (
-        make_batches(train_pairs, tokenizers, **plain, **shuffled, repeat=True),
-        with_known_length(make_batches(validation_pairs, tokenizers, **plain)),
+def batches_of(recipe: Recipe, prepared: PreparedPairs, row_multiple: int) -> PreparedBatches:
+    """The batches that a recipe makes of a split's prepared pairs."""
+    return PreparedBatches(
+        prepared,
+        batch_tokens=recipe.data.batch_tokens,
+        max_length=recipe.data.max_length,
+        row_multiple=row_multiple,
+        fixed_shapes=recipe.training.jit_compile,  # XLA compiles each shape
     )
 
 
-def tell_batches(
-    recipe: Recipe,
-    tokenizers: TokenizerPair,
-    train_pairs: Pairs,
-    validation_pairs: Pairs,
-    row_multiple: int,
-    console: Console,
-) -> None:
-    """Tells what the batches of a recipe hold, and warns of a corpus that looks like a mistake.
-
-    Raises:
-        UserError: of training or of validation no pair is left.
-    """
-    for name, pairs in ("train", train_pairs), ("validation", validation_pairs):
-        counts = count_pairs(pairs, tokenizers, max_length=recipe.data.max_length, max_ratio=recipe.data.max_ratio)
-        if not counts.kept:
-            raise UserError(f"data.{name}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
-        console.print(f"{name}: {counts}", highlight=False)
-        for doubt in counts.doubts():
-            console.print(f"{name}: warning: {doubt}; check what data.{name} names", highlight=False)
-        tell_left_out(name, pairs, console)
-    plain, shuffled = _batch_options(recipe, row_multiple)
-    share = padding_share(make_batches(train_pairs, tokenizers, **plain, **shuffled), first=PADDING_BATCHES)
-    console.print(f"padding: {share:.1%} of the positions", highlight=False)
-
-
-def _batch_options(recipe: Recipe, row_multiple: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments of `make_batches`, and those that shuffle."""
-    data = recipe.data
-    plain = {
-        "batch_tokens": data.batch_tokens,
-        "max_length": data.max_length,
-        "max_ratio": data.max_ratio,
-        "row_multiple": row_multiple,
-        "fixed_shapes": recipe.training.jit_compile,  # XLA compiles each shape
-    }
-    return plain, {"shuffle_buffer": data.shuffle_buffer, "seed": recipe.seed}
-
-
-def tell_left_out(name: str, pairs: Pairs, console: Console) -> None:
-    """Tells what the latest pass left out because the recipe said so."""
-    if getattr(pairs, "skipped", 0):
-        console.print(f"{name}: {pairs.skipped:,} pairs skipped for invalid UTF-8", highlight=False)
-    for lost in getattr(pairs, "lost", ()):
-        console.print(f"{name}: {lost}", highlight=False, markup=False)
+def recipe_batches(recipe: Recipe, data: PreparedData, row_multiple: int) -> tuple[EndlessBatches, tf.data.Dataset]:
+    """Makes the batches of training, endless, and of validation."""
+    weights = [source.weight for source in recipe.data.sources()]
+    return (
+        batches_of(recipe, data.train, row_multiple).endless(recipe.seed, weights),
+        batches_of(recipe, data.validation, row_multiple).once(),
+    )

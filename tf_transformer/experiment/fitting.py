@@ -10,9 +10,9 @@ import keras
 from rich.console import Console
 
 from tf_transformer.data.lookup import find_pairs
+from tf_transformer.data.mixture import Pairs
 from tf_transformer.distributed.cluster import is_chief
 from tf_transformer.distributed.multi_worker import check_agreement, chief_first, is_multi_worker, worker_share
-from tf_transformer.experiment.corpus import Pairs
 from tf_transformer.export.translator import make_translator
 from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe
@@ -30,6 +30,7 @@ from tf_transformer.training.step_faults import StepFaults
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from tf_transformer.data.prepared.batches import EndlessBatches
     from tf_transformer.tokenizers import TokenizerPair
 
 
@@ -38,7 +39,7 @@ def fit(
     recipe: Recipe,
     run: RunDirectory,
     tokenizers: TokenizerPair,
-    batches: tuple[tf.data.Dataset, tf.data.Dataset],
+    batches: tuple[EndlessBatches, tf.data.Dataset],
     pairs: tuple[Pairs, Pairs],
     console: Console,
     strategy: tf.distribute.Strategy,
@@ -70,7 +71,9 @@ def fit(
     checkpoints = Checkpoints(run.checkpoints, keep=training.keep_checkpoints)
     progress = ProgressBar(training.steps, console)
     wait = DataWait()
-    faults = StepFaults(train_batches, partial(find_pairs, train_pairs, tokenizers), run.path / "bad_batch.tsv")
+    faults = StepFaults(
+        train_batches.from_step, partial(find_pairs, train_pairs, tokenizers), run.path / "bad_batch.tsv"
+    )
     # The average of the weights comes before all that looks at them.
     average = [AveragedWeights()] if training.ema else []
     pace = Pace()
@@ -110,7 +113,7 @@ def fit(
         console.print(f"resuming from step {state.step:,}", highlight=False)
     if state.ended:
         return state.seconds
-    rest = train_batches.skip(state.step)
+    rest = train_batches.from_step(state.step)
     validations_left = math.ceil(training.steps / training.validate_every) - state.step // training.validate_every
     before = state.seconds
     try:

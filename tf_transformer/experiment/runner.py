@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -12,42 +13,28 @@ from rich.console import Console
 
 from tf_transformer.backend import check_is_tensorflow
 from tf_transformer.data.batching import check_batch_tokens
-from tf_transformer.data.failures import original_errors
+from tf_transformer.data.fingerprint import fingerprint
+from tf_transformer.data.mixture import Pairs
+from tf_transformer.data.prepared.preparing import known_fingerprint
 from tf_transformer.distributed.cluster import is_chief
-from tf_transformer.distributed.multi_worker import check_agreement, telling_lost_workers, wait_for_all
+from tf_transformer.distributed.multi_worker import check_agreement, chief_first, telling_lost_workers, wait_for_all
 from tf_transformer.distributed.strategy import make_strategy, set_single_threaded_operations
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.experiment.compiling import make_model
-from tf_transformer.experiment.corpus import (
-    Pairs,
-    fingerprint,
-    open_source,
-    recipe_batches,
-    tell_batches,
-    tell_left_out,
-)
+from tf_transformer.experiment.corpus import open_source, recipe_batches
 from tf_transformer.experiment.fitting import fit
+from tf_transformer.experiment.preparing import lines_left_out, prepare_data, prepared_folder, tell_data
 from tf_transformer.experiment.scoring import evaluate
 from tf_transformer.model_card import renewed, versions
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import (
-    Beginning,
-    check_same_start,
-    copy_state,
-    find_beginning,
-    run_of,
-    save_start,
-)
-from tf_transformer.tokenizers import train_parsing_tokenizers, train_tokenizers
+from tf_transformer.runs.resuming import check_same_start, copy_state, find_beginning, save_start
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-    from tf_transformer.tokenizers import TokenizerPair
 
 
 @telling_lost_workers()
@@ -111,32 +98,39 @@ def _train(
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
     row_multiple = strategy.num_replicas_in_sync * recipe.training.parts()
     check_batch_tokens(recipe.data.batch_tokens, recipe.data.max_length, row_multiple)
+    if recipe.data.shuffle_buffer is not None:
+        console.print("data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
     train_pairs, validation_pairs = open_source(recipe, "train"), open_source(recipe, "validation")
-    sources = [train_pairs, validation_pairs, *([open_source(recipe, "test")] if recipe.data.test else [])]
-    # One pass, so that a mistake in them is told now and not after hours.
-    corpus = dict(zip(("train", "validation", "test"), map(fingerprint, sources), strict=False))
-    if beginning.has_state and chief:
-        check_same_start(corpus, strategy.num_replicas_in_sync, run)
-    for pairs in sources[2:]:
-        tell_left_out("test", pairs, console)
+    test_pairs = open_source(recipe, "test") if recipe.data.test else None
+    # Now, so that a mistake in it is told before the others are prepared.
+    corpus_of_test = {"test": fingerprint(test_pairs)} if test_pairs else {}
+    for line in lines_left_out(test_pairs):
+        console.print(f"test: {line}", highlight=False, markup=False)
+    if chief and not beginning.goes_on:
+        run = RunDirectory.create(run.path)
+        held.enter_context(run.removed_on_failure())
+        held.enter_context(run.locked())
     keras.utils.set_random_seed(recipe.seed)
-    tokenizers = _make_tokenizers(recipe, run, beginning, train_pairs)
+    folder = prepared_folder(recipe, run)
+    sources = {"train": train_pairs, "validation": validation_pairs}
+    if beginning.has_state and chief:
+        corpus = {split: known_fingerprint(pairs, folder / split) for split, pairs in sources.items()}
+        check_same_start(corpus | corpus_of_test, strategy.num_replicas_in_sync, run)
+    # The others open what the chief has prepared.
+    data = chief_first(strategy, lambda: prepare_data(recipe, run, beginning, train_pairs, validation_pairs, console))
+    tokenizers = data.tokenizers
+    corpus = {split: getattr(data, split).manifest.fingerprint for split in sources} | corpus_of_test
     vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
     check_agreement(strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=vocabularies)
-    with original_errors(train_pairs, validation_pairs):
-        if not beginning.has_state:  # it was told when this training began, and takes a pass over the corpus
-            tell_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple, console)
-        batches = recipe_batches(recipe, tokenizers, train_pairs, validation_pairs, row_multiple)
+    if not beginning.has_state:  # it was told when this training began
+        tell_data(recipe, data, row_multiple, console)
+    batches = recipe_batches(recipe, data, row_multiple)
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
     without = MODEL_KINDS[recipe.model.kind].without
     tokens = {"next_word": next_word_tokens, "tree_state": tree_state_tokens}
     told = {key: tokens[key](tokenizers) for key in tokens if getattr(recipe.model, key) and key not in without}
     with strategy.scope():
         model = make_model(recipe, *sizes, **told)
-    # Not made before: what is wrong with the recipe or its data has been told, and no half-made run is in the way.
-    if chief and not beginning.goes_on:
-        run = RunDirectory.create(run.path)
-        held.enter_context(run.locked())
     if chief and not beginning.has_state:
         run.checkpoints.mkdir(exist_ok=True)  # a training may have been broken off before it made the folder
         save_start(corpus, strategy.num_replicas_in_sync, beginning, run)
@@ -150,24 +144,23 @@ def _train(
     console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
     if without:
         console.print(f"model: the {kind} model ignores {', '.join(without)}", highlight=False)
-    with original_errors(train_pairs, validation_pairs):
-        seconds_before = fit(
-            model,
-            recipe,
-            run,
-            tokenizers,
-            batches,
-            (train_pairs, validation_pairs),
-            console,
-            strategy,
-            beginning.origin_step,
-        )
-
+    seconds_before = fit(
+        model,
+        recipe,
+        run,
+        tokenizers,
+        batches,
+        (train_pairs, validation_pairs),
+        console,
+        strategy,
+        beginning.origin_step,
+    )
     if not chief:
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
+        shutil.rmtree(run.prepared, ignore_errors=True)  # of its own, where it does not see the chief's folder
         return run
     with renewed(run):
-        _score(recipe, run, sources[-1], began - seconds_before)
+        _score(recipe, run, test_pairs or validation_pairs, began - seconds_before)
     run.end_training()
     wait_for_all(strategy)
     return run
@@ -190,18 +183,6 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
             f"{strategy.num_replicas_in_sync}) it must be 1, since Keras supports no other value there"
         )
     return strategy
-
-
-def _make_tokenizers(recipe: Recipe, run: RunDirectory, beginning: Beginning, train_pairs: Pairs) -> TokenizerPair:
-    """Those of the run that the training goes on from, or new ones."""
-    if beginning.origin:
-        return run_of(beginning.origin).load_tokenizers()
-    if beginning.has_state:
-        return run.load_tokenizers()
-    wanted = recipe.tokenizer
-    if recipe.task == "parsing":
-        return train_parsing_tokenizers(train_pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
-    return train_tokenizers(train_pairs, kind=wanted.kind, vocab_size=wanted.vocab_size, joint=wanted.joint)
 
 
 def _score(recipe: Recipe, run: RunDirectory, pairs: Pairs, began: float) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.filters import count_pairs
+from tf_transformer.data.mixture import Pairs
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation import evaluate_translations
 from tf_transformer.experiment.compiling import compile_model
-from tf_transformer.experiment.corpus import Pairs
 from tf_transformer.export.translator import make_translator
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.parses import NO_PARSER, evaluate_parses, parse_function

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tf_transformer.parsing.cleaning import clean
 from tf_transformer.parsing.linearization import linearise
+from tf_transformer.parsing.reading import TreeFiles
 from tf_transformer.parsing.tree import Tree
 
 
@@ -25,6 +26,10 @@ class TreePairs:
 
     def __init__(self, source: Iterable[Tree], tags: bool = False) -> None:
         self._source, self._tags = source, tags
+
+    def state(self) -> list | None:
+        """What tells without reading that the same trees come as before; None where nothing does."""
+        return self._source.state() if isinstance(self._source, TreeFiles) else None
 
     def trees(self) -> Iterator[Tree]:
         """The cleaned trees themselves; one that was made of empty elements alone is left out."""

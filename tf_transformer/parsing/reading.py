@@ -62,6 +62,10 @@ class TreeFiles:
             raise UserError("no file of trees was given: give at least one")
         self._files = [LineFile(Path(path).expanduser()) for path in paths]
 
+    def state(self) -> list:
+        """What tells each file from another: its name, size and time of change."""
+        return [file.state() for file in self._files]
+
     def __iter__(self) -> Iterator[Tree]:
         for file in self._files:
             tree = None

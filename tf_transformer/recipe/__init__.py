@@ -1,9 +1,8 @@
 """One experiment, read from YAML and checked."""
 
+from tf_transformer.recipe.data_settings import DEMO_SPLITS, DataSettings
 from tf_transformer.recipe.reading import load_recipe, save_recipe
 from tf_transformer.recipe.settings import (
-    DEMO_SPLITS,
-    DataSettings,
     EvaluationSettings,
     ModelSettings,
     Recipe,

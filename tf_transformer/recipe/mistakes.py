@@ -6,8 +6,10 @@ import difflib
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from tf_transformer.errors import UserError
+from tf_transformer.recipe.data_settings import SourceSettings
 from tf_transformer.recipe.refusals import shown
 from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe
 
@@ -26,25 +28,33 @@ def explain(error: ValidationError, where: str, sources: dict[str, str]) -> User
     key = ".".join(str(part) for part in parts)
     problem = unknown_key(key) if first["type"] in _UNKNOWN else f"{key} {_problem(first, key)}"
     more = f" (and {len(others)} more)" if others else ""
-    return recipe_error(sources.get(key, where), problem + more)
+    setting = ".".join(key.split(".")[:2])  # of a source of several, data.train
+    return recipe_error(sources.get(setting, where), problem + more)
 
 
 def unknown_key(key: str) -> str:
     """Says that there is no such key, with the nearest one or else all of its section."""
     section, _, leaf = key.rpartition(".")
-    fields = list(SECTIONS.get(section, Recipe).model_fields) + (["extends"] if not section else [])
+    fields = list(_fields(section)) + (["extends"] if not section else [])
     nearest = [known for known in KEYS if known.rpartition(".")[2] == leaf]
     if not nearest:
-        start = f"{section}." if section in SECTIONS else ""
+        start = f"{section}." if section in SECTIONS or section.startswith(_SOURCE) else ""
         nearest = [start + name for name in difflib.get_close_matches(leaf, fields, n=1, cutoff=0.55)]
     advice = f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(fields)}"
     return f"unknown key {key}; {advice}"
+
+
+def _fields(section: str) -> dict[str, FieldInfo]:
+    """The keys of a section, or of one source of several, `data.train.0`."""
+    return (SourceSettings if section.startswith(_SOURCE) else SECTIONS.get(section, Recipe)).model_fields
 
 
 def recipe_error(where: str, problem: str) -> UserError:
     """Makes the one line, whatever a file's name or a value may hold."""
     return UserError("".join(c if c.isprintable() else " " for c in f"{where}: {problem}"))
 
+
+_SOURCE = "data.train."
 
 _UNKNOWN = ("extra_forbidden", "invalid_key")
 
@@ -65,6 +75,6 @@ def _problem(mistake: Any, key: str) -> str:
     if mistake["type"] == "refused":
         return mistake["msg"]
     if mistake["type"] == "missing":
-        return f"is missing; it sets {SECTIONS.get(section, Recipe).model_fields[leaf].description}"
+        return f"is missing; it sets {_fields(section)[leaf].description}"
     in_pydantics_words = mistake["msg"].replace("Input should be", "it must be")
     return f"is {shown(mistake['input'])}; {_ALLOWED.get(mistake['type'], in_pydantics_words)}"

@@ -5,120 +5,22 @@ A field's description says what its key means.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, SkipValidation, model_validator
+from pydantic import Field, model_validator
 
 from tf_transformer.decoding.options import RANGES, DecodingOptions
 from tf_transformer.layers.arguments import POSITIONS, SHARING
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.presets import PRESETS, nearest_preset
+from tf_transformer.recipe.data_settings import DataSettings
+from tf_transformer.recipe.fields import Count, CountOrZero, FolderName, NotNegative, Positive, Rate, Settings
 from tf_transformer.recipe.refusals import refuse, shown
 from tf_transformer.recipe.rules import check_sections, check_task
 from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
 
-DEMO_SPLITS = ("train", "validation", "test")
 
-Count = Annotated[int, Field(ge=1)]
-CountOrZero = Annotated[int, Field(ge=0)]
-Rate = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Text = Annotated[str, Field(min_length=1)]
-# Letters, digits, _ and -, with single dots between: it names a folder, and must not lead out of another.
-FolderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$")]
-# `DataSettings` checks it: whether one name or a list of two is right depends on the kind of data.
-_AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
-Split = Annotated[str | tuple[str, ...] | None, SkipValidation, _AS_TUPLE]
-
-
-class _Settings(BaseModel):
-    model_config = {"extra": "forbid", "strict": True, "frozen": True, "allow_inf_nan": False}
-
-
-def _is_one(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
-def _is_two(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_one, value))
-
-
-# The kinds of data: how to tell whether a split is right, and what it must be. `experiment/corpus.py` opens them.
-SPLITS = {
-    "demo": (lambda value: value in DEMO_SPLITS, f"one of {', '.join(DEMO_SPLITS)}"),
-    "files": (_is_two, "two paths, [source, target]"),
-    "tsv": (_is_one, "one path"),
-    "tfds": (_is_one, "the name of one split"),
-    "trees": (_is_one, "the path of one treebank"),
-}
-
-
-class DataSettings(_Settings):
-    """Where the sentence pairs come from, and how they become batches.
-
-    Example:
-        >>> DataSettings(kind="tsv", train="train.tsv", validation="val.tsv").max_length
-        128
-    """
-
-    kind: Literal[tuple(SPLITS)] = Field(description="what the pairs are read from")
-    root: Text | None = Field(None, description="folder that relative paths start from; the data folder of kind tfds")
-    dataset: Text | None = Field(None, description="name of the TensorFlow dataset of kind tfds")
-    source_language: Text = Field("en", description="code of the language translated from")
-    target_language: Text = Field("de", description="code of the language translated into")
-    train: Split = Field(None, description="the pairs to learn from")
-    validation: Split = Field(None, description="the pairs to watch progress on")
-    test: Split = Field(None, description="the pairs to score at the end")
-    tags: bool = Field(False, description="a parser writes a word as its part-of-speech tag, not as XX")
-    invalid_utf8: Literal["error", "skip"] = Field(
-        "error", description="what to do with a line that is not valid UTF-8"
-    )
-    damaged: Literal["error", "skip"] = Field("error", description="what to do with a damaged gzip file or record")
-    max_length: Count = Field(128, description="most tokens on a side of a pair, the closing one counted")
-    max_ratio: Annotated[float, Field(ge=1)] | None = Field(
-        None, description="largest allowed ratio of the longer side to the shorter"
-    )
-    batch_tokens: Count = Field(4096, description="most tokens on a side of a batch, padding counted")
-    shuffle_buffer: Count = Field(100_000, description="number of pairs in the shuffle buffer")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_demo_splits(cls, raw: Any) -> Any:
-        if isinstance(raw, dict) and raw.get("kind") == "demo":
-            raw = {**raw, **{split: split for split in DEMO_SPLITS if raw.get(split) is None}}
-        return raw
-
-    @model_validator(mode="after")
-    def _check_kind(self) -> DataSettings:
-        for key in DEMO_SPLITS:
-            self._check_split(key, getattr(self, key))
-        if self.kind == "tfds" and self.dataset is None:
-            refuse("dataset", "is missing; for kind tfds it is a name such as wmt14_translate/de-en")
-        if self.kind == "tfds" and self.invalid_utf8 == "skip":
-            refuse("invalid_utf8", "is 'skip', which kind tfds can't; let it be 'error', or read the text as files")
-        for key in ("invalid_utf8", "damaged"):
-            if self.kind == "trees" and getattr(self, key) == "skip":
-                refuse(key, "is 'skip', which kind trees can't: a tree may take several lines; let it be 'error'")
-        # TensorFlow Datasets fetches such a dataset's program, and runs it.
-        if self.dataset is not None and re.match(r"[\w-]+:[A-Za-z]", self.dataset):
-            rule = "be one of TensorFlow Datasets' own, without a namespace, whose program would be fetched and run"
-            refuse("dataset", f"is {shown(self.dataset)}; it must {rule}")
-        if self.kind != "tfds" and self.dataset is not None:
-            refuse("dataset", f"is {shown(self.dataset)}; for kind {self.kind} it must be null")
-        if self.kind == "demo" and self.root is not None:
-            refuse("root", f"is {shown(self.root)}; for kind demo, which reads no files, it must be null")
-        return self
-
-    def _check_split(self, key: str, value: Any) -> None:
-        is_right, allowed = SPLITS[self.kind]
-        if not is_right(value) and not (key == "test" and value is None):
-            state = "is missing" if value is None else f"is {shown(value)}"
-            refuse(key, f"{state}; for kind {self.kind} it must be {allowed}")
-
-
-class TokenizerSettings(_Settings):
+class TokenizerSettings(Settings):
     """How sentences are cut into tokens.
 
     Example:
@@ -131,7 +33,7 @@ class TokenizerSettings(_Settings):
     joint: bool = Field(True, description="one vocabulary for both languages")
 
 
-class ModelSettings(_Settings):
+class ModelSettings(Settings):
     """The model itself.
 
     Example:
@@ -193,7 +95,7 @@ class ModelSettings(_Settings):
         return {**self.model_dump(exclude=without), **sizes}
 
 
-class TrainingSettings(_Settings):
+class TrainingSettings(Settings):
     """How the model learns.
 
     Example:
@@ -276,7 +178,7 @@ class TrainingSettings(_Settings):
         return self
 
 
-class TensorBoardSettings(_Settings):
+class TensorBoardSettings(Settings):
     """What is written for TensorBoard beside the figures and the sample translations."""
 
     attention: CountOrZero = Field(2, description="validation sentences whose attention is shown")
@@ -287,7 +189,7 @@ class TensorBoardSettings(_Settings):
     profile: Count | None = Field(None, description="first of the ten executions of the step that are profiled")
 
 
-class EvaluationSettings(_Settings):
+class EvaluationSettings(Settings):
     """How translations are made and scored.
 
     Example:
@@ -308,7 +210,7 @@ class EvaluationSettings(_Settings):
         return DecodingOptions(beam_size=self.beam_size, alpha=self.alpha, extra_length=self.extra_length)
 
 
-class Recipe(_Settings):
+class Recipe(Settings):
     """One experiment, with every setting resolved.
 
     Example:

@@ -54,6 +54,7 @@ class RunDirectory:
         self.best = self.checkpoints / BEST
         self.interrupted = self.checkpoints / INTERRUPTED
         self.training_state = self.path / "training_state"
+        self.prepared = self.training_state / "prepared"
         self.logs = self.path / "logs"
         self.scores = self.path / "scores.json"
         self.training = self.path / "training.json"
@@ -81,6 +82,10 @@ class RunDirectory:
             raise UserError(
                 f"{self.path}: can't be created: {nearest} is not a folder you can write to; choose another folder"
             )
+
+    def is_only_prepared(self) -> bool:
+        """Whether the folder holds prepared data, and its training has not begun."""
+        return os.path.isdir(self.prepared) and not self.recipe.exists()
 
     def is_unfinished(self) -> bool:
         """Whether the folder contains an interrupted training."""
@@ -129,6 +134,16 @@ class RunDirectory:
         # Renamed at once: half of it must not look like a training that was broken off.
         ended = self.training_state.rename(self.path / ".training_state-ended")
         shutil.rmtree(ended)
+
+    @contextmanager
+    def removed_on_failure(self) -> Iterator[None]:
+        """Within it, a failure before the training has begun removes the folder, so that it is in nobody's way."""
+        try:
+            yield
+        except Exception:
+            if not self.recipe.exists():
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> RunDirectory:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tf_transformer.data.prepared.order import ORDER
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import sync, written_whole
 from tf_transformer.recipe import Recipe, load_recipe
@@ -20,6 +21,9 @@ START = "start.json"  # beside the states
 # What makes the variables and the ids that a state holds is in these sections, all but a few of their keys.
 SHAPES = ("model.", "tokenizer.")
 SHAPELESS = ("model.preset", "model.dropout_rate", "model.attention_dropout_rate", "model.activation_dropout_rate")
+
+# What these say changes no batch.
+PLACES = ("data.prepared", "data.shuffle_buffer")
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,12 @@ def find_beginning(recipe: Recipe, run: RunDirectory, resume: str | os.PathLike)
     """
     from_another = resume not in ("auto", "never")
     given = _resolved(resume) if from_another else None
-    goes_on, before = False, None
+    goes_on, before = run.is_only_prepared(), None
     if run.is_unfinished():
         before = _read_start(run).get("origin")
         # The same command again, as whatever requeues jobs gives it, is to go on too.
         again = from_another and (_has_nothing(run) or bool(before and before["given"] == given))
-        goes_on = resume == "auto" or again
+        goes_on = goes_on or resume == "auto" or again
     if goes_on:
         check_same(recipe, run)
         if saved_states(run.training_state):  # the other run may be gone by now
@@ -82,7 +86,7 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
     """Raises a UserError where a run that would go on was begun with another recipe."""
     if not run.recipe.is_file():  # broken off before it was written
         return
-    other = _differences(recipe, load_recipe(run.recipe))
+    other = [key for key in _differences(recipe, load_recipe(run.recipe)) if key not in PLACES]
     if other:
         raise UserError(
             f"{run.path}: contains an interrupted training that differs in {', '.join(other)}; to resume it, give its "
@@ -93,10 +97,10 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
 def save_start(corpus: dict[str, str], devices: int, beginning: Beginning, run: RunDirectory) -> None:
     """Writes down what a training begins with: which pairs, on how many devices, from which state of another run.
 
-    To be called before anything else is written into the run's folder: from then on, the folder says what it is.
+    To be called before recipe, tokenizer and states are written: from then on, the folder says what it is.
     """
     origin = {"given": beginning.given, "step": beginning.origin_step} if beginning.origin else None
-    start = {"devices": devices, "corpus": corpus, "origin": origin}
+    start = {"devices": devices, "corpus": corpus, "origin": origin, "order": ORDER}
     with written_whole(run.training_state / START, "what the training begins with") as partial:
         partial.write_text(json.dumps(start), encoding="utf-8")
 
@@ -138,6 +142,11 @@ def check_same_start(corpus: dict[str, str], devices: int, run: RunDirectory) ->
                 f"{run.path}: the interrupted training had other pairs in data.{split} ({start['corpus'][split]}; now "
                 f"{now}); to resume it, restore those; for a new training, give another folder with --run-dir"
             )
+    if start.get("order") != ORDER:
+        raise UserError(
+            f"{run.path}: the interrupted training drew its batches in the order of another version of this package; "
+            f"finish it with that version, or {begin_anew}"
+        )
     if start["devices"] != devices:
         raise UserError(
             f"{run.path}: the interrupted training had {start['devices']} device(s), now there are {devices}, which "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import tensorflow as tf
 
 PAD_ID = 0
@@ -43,6 +46,19 @@ class Tokenizer(tf.Module):
             Ids, shape (batch, None), dtype int32, without START and END.
         """
         raise NotImplementedError
+
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Splits texts into ids as `tokenize` does, outside of a graph; several threads can do so at once.
+
+        Args:
+            texts: any number of strings.
+
+        Returns:
+            The ids of all texts, one after another, shape (tokens,), dtype int32; and how many each text has, shape
+            (texts,), dtype int64.
+        """
+        ids = self.tokenize(tf.constant(texts, tf.string, shape=[len(texts)]))
+        return ids.flat_values.numpy(), ids.row_lengths().numpy()
 
     def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Joins ids into texts. PAD, START and END leave no text, wherever they stand.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer as text_ops
@@ -103,6 +105,12 @@ class SentencePieceTokenizer(Tokenizer):
             out_type=tf.int32,
         )
         return tf.RaggedTensor.from_row_splits(ids, row_splits, validate=False)
+
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        # The library itself takes half the time of TensorFlow Text's operation, and gives the same ids.
+        ids = self._processor.encode(list(texts), num_threads=1)
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        return np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum())), lengths
 
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         return text_ops.sentencepiece_detokenize_op(

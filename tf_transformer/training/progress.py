@@ -49,8 +49,8 @@ class ProgressBar(keras.callbacks.Callback):
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        self._passed_over = steps_taken(self.model)
-        self.task = self.progress.add_task("training", total=self.steps, completed=self._passed_over, loss=float("nan"))
+        taken = steps_taken(self.model)
+        self.task = self.progress.add_task("training", total=self.steps, completed=taken, loss=float("nan"))
         self.progress.start()
         self._began: float | None = time.perf_counter()
 
@@ -58,10 +58,7 @@ class ProgressBar(keras.callbacks.Callback):
         if self._began is not None:
             seconds, self._began = time.perf_counter() - self._began, None
             done = "traced and compiled" if self.model.jit_compile else "traced"
-            passed_over = f"{self._passed_over:,} batches were skipped and " if self._passed_over else ""
-            self.console.print(
-                f"first step: {seconds:.1f} s, in which {passed_over}the model was {done}", highlight=False
-            )
+            self.console.print(f"first step: {seconds:.1f} s, in which the model was {done}", highlight=False)
         if self.console.is_terminal:
             # Of `steps_per_execution` steps Keras tells but the last.
             self.progress.update(self.task, completed=steps_taken(self.model), loss=float(logs["loss"]))

@@ -30,19 +30,19 @@ class StepFaults(keras.callbacks.Callback):
     It must come before all callbacks that save something.
 
     Args:
-        batches: those of the training, from its first step on.
+        batches_from: gives the batches of the training after so many steps.
         find_pairs: gives the numbers of the pairs that a batch was made of, from 1 on, and the pairs.
         report: the file that gets the pairs of a batch whose loss or gradient is no number.
     """
 
     def __init__(
         self,
-        batches: tf.data.Dataset,
+        batches_from: Callable[[int], tf.data.Dataset],
         find_pairs: Callable[[Any], Iterable[tuple[int, tuple[str, str]]]],
         report: Path,
     ) -> None:
         super().__init__()
-        self.batches = batches
+        self.batches_from = batches_from
         self.find_pairs = find_pairs
         self.report = report
         self._validates = False
@@ -104,7 +104,7 @@ class StepFaults(keras.callbacks.Callback):
         self._validates = False
 
     def _batch(self, step: int) -> Any:
-        return next(iter(self.batches.skip(step - 1).take(1)))
+        return next(iter(self.batches_from(step - 1)))
 
 
 def _shape(ids: Any) -> str:

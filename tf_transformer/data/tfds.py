@@ -14,7 +14,7 @@ from tf_transformer.errors import UserError
 logger = logging.getLogger(__name__)
 
 
-class PreparedPairs:
+class TfdsPairs:
     """One split of a dataset, as pairs; downloaded and prepared where that has not been done.
 
     Arguments, attributes and errors are those of `TfdsSource`, which is made of it.
@@ -61,6 +61,11 @@ class PreparedPairs:
             self._dataset = self._dataset.ignore_errors()
         self._files, self._number = _stored(builder, split)
         self._first_look = self._look()
+
+    def state(self) -> list | None:
+        """Name, size and time of change of each file; None of a builder that stores no files."""
+        looks = zip(self._files, self._first_look, strict=True)
+        return [[file, *look] for file, look in looks if look] or None
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         import tensorflow as tf

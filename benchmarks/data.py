@@ -1,0 +1,253 @@
+"""How fast data is prepared, batches are made, and a training begins. See README.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # of the processes below
+
+COMMAND = Path(sys.executable).with_name("tf-transformer")
+STOPPED = 75  # the status after SIGTERM
+
+# How many sentences are joined to one, and how often: 22 words a side in the mean, and lengths as unlike as in WMT.
+JOINED, SHARES = (1, 2, 3, 4, 5), (10, 25, 30, 20, 15)
+
+RECIPE = """
+name: data
+data: {{kind: files, root: {root}, train: [train.en, train.de], validation: [val.en, val.de], max_length: 128,
+  max_ratio: 3.0, batch_tokens: {batch_tokens}, prepared: {root}/prepared}}
+tokenizer: {{vocab_size: {vocabulary}}}
+model: {{num_layers: 6, d_model: 8, num_heads: 2, dff: 32, max_length: 128}}
+training: {{steps: 1000000, validate_every: 1000000, distribution: single, sample_translations: 0}}
+tensorboard: {{attention: 0}}
+evaluation: {{}}
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of the real corpora")
+    parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, required=True, help="gets the corpus, what is prepared, and the runs")
+    parser.add_argument("--vocabulary", type=int, default=37_000)
+    parser.add_argument("--batch-tokens", type=int, default=25_000)
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), help="the most to prepare with")
+    steps = ["corpus", "prepare", "batches", "streamed", "start", "going-on"]
+    parser.add_argument("--steps", nargs="+", default=steps, choices=steps)
+    arguments = parser.parse_args()
+    root = arguments.folder.resolve()
+    root.mkdir(parents=True, exist_ok=True)
+    recipe = root / "recipe.yaml"
+    sizes = {"vocabulary": arguments.vocabulary, "batch_tokens": arguments.batch_tokens}
+    recipe.write_text(RECIPE.format(root=root, **sizes), encoding="utf-8")
+    for step in arguments.steps:
+        if step == "corpus":
+            write_corpus(arguments.data, arguments.pairs, root)
+        elif step == "prepare":
+            measure_preparing(recipe, arguments.cores)
+        elif step == "batches":
+            _in_a_process(f"measure_batches({str(recipe)!r})")
+        elif step == "streamed":
+            _in_a_process(f"measure_streamed({str(recipe)!r})")
+        elif step == "start":
+            measure_start(recipe, root / "run", 0)
+        else:
+            measure_start(recipe, root / "run", 100_000)
+
+
+def real_pairs(data: Path) -> list[tuple[str, str]]:
+    """The training pairs of Tatoeba and Multi30k."""
+    pairs = []
+    for corpus in ("tatoeba", "multi30k"):
+        sides = ((data / corpus / f"train.{language}").read_text(encoding="utf-8") for language in ("en", "de"))
+        pairs += zip(*(side.removesuffix("\n").split("\n") for side in sides), strict=True)
+    return pairs
+
+
+def write_corpus(data: Path, number: int, root: Path) -> None:
+    """Joins real sentences, drawn at random, to pairs of the length of WMT's."""
+    pairs, rng = real_pairs(data), random.Random(1)
+
+    def joined(count: int) -> Iterator[tuple[str, str]]:
+        for _ in range(count):
+            chosen = rng.choices(pairs, k=rng.choices(JOINED, SHARES)[0])
+            yield tuple(" ".join(side) for side in zip(*chosen, strict=True))
+
+    words, validation = 0, 1000
+    for name, count in (("train", number), ("val", validation)):
+        with open(root / f"{name}.en", "w") as source, open(root / f"{name}.de", "w") as target:
+            for english, german in joined(count):
+                source.write(english + "\n")
+                target.write(german + "\n")
+                words += len(english.split()) + len(german.split())
+    print(f"corpus: {number:,} pairs, {words / 2 / (number + validation):.1f} words a side", flush=True)
+
+
+def measure_preparing(recipe: Path, cores: int) -> None:
+    """The command, which learns the vocabulary too; then the pairs of training alone, in a process of their own."""
+    began = time.perf_counter()
+    subprocess.run([COMMAND, "prepare", str(recipe), "--run-dir", str(recipe.parent / "run")], check=True)
+    print(f"the command prepare: {time.perf_counter() - began:.0f} s", flush=True)
+    for number in range(1, cores + 1):
+        _in_a_process(f"prepare_on({str(recipe)!r}, {number})")
+
+
+def prepare_on(recipe: str, cores: int) -> None:
+    """Prepares the pairs of training anew, on so many cores."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    from rich.console import Console
+
+    from tf_transformer.data.prepared import preparing
+    from tf_transformer.experiment.corpus import open_source
+    from tf_transformer.recipe import load_recipe
+    from tf_transformer.tokenizers import TokenizerPair
+
+    loaded, root = load_recipe(recipe), Path(recipe).parent
+    tokenizers = TokenizerPair.load(root / "prepared" / "tokenizer")
+    limits = {"max_length": loaded.data.max_length, "max_ratio": loaded.data.max_ratio}
+    began, cpu = time.perf_counter(), time.process_time()
+    pairs = open_source(loaded, "train")
+    anew = root / "prepared anew"
+    prepared = preparing.prepare_pairs(
+        pairs, tokenizers, anew / "train", **limits, settings={}, console=Console(quiet=True)
+    )
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    shutil.rmtree(anew)
+    print(
+        f"preparing on {cores} core(s): {seconds:.1f} s, {len(prepared) / seconds:,.0f} pairs a second; "
+        f"{len(prepared) / cpu:,.0f} a second of CPU",
+        flush=True,
+    )
+
+
+def measure_batches(recipe: str, number: int = 1000) -> None:
+    """Batches of the prepared pairs, from a late step on, and the memory that they take."""
+    import tensorflow as tf
+
+    from tf_transformer.data.prepared.store import PreparedPairs
+    from tf_transformer.experiment.corpus import batches_of
+    from tf_transformer.recipe import load_recipe
+
+    loaded = load_recipe(recipe)
+    tf.constant(0)  # TensorFlow's start is no part of it
+    before = private_megabytes()
+    began = time.perf_counter()
+    prepared = PreparedPairs(Path(recipe).parent / "prepared" / "train")
+    opened = time.perf_counter() - began
+    batches = batches_of(loaded, prepared, 1).endless(loaded.seed)
+    began = time.perf_counter()
+    stream = iter(batches.from_step(100_000))
+    next(stream)
+    print(
+        f"opening {len(prepared):,} pairs: {opened:.1f} s; first batch at step 100,000: "
+        f"{time.perf_counter() - began:.1f} s",
+        flush=True,
+    )
+    began, cpu, pairs, most = time.perf_counter(), time.process_time(), 0, 0.0
+    for made in range(number):
+        _, labels = next(stream)
+        pairs += labels.shape[0]
+        if made % 100 == 0:
+            most = max(most, private_megabytes())
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    print(
+        f"batches: {pairs / cpu:,.0f} pairs a second of CPU, {pairs / seconds:,.0f} a second; "
+        f"{most - before:.0f} MB beyond TensorFlow's, mapped files aside",
+        flush=True,
+    )
+    print(f"padding: {batches.padding_share():.1%}", flush=True)
+
+
+def measure_streamed(recipe: str, number: int = 200) -> None:
+    """The same of `make_batches`, which tokenises while it makes them, for comparison."""
+    from tf_transformer.data import make_batches, padding_share
+    from tf_transformer.experiment.corpus import open_source
+    from tf_transformer.recipe import load_recipe
+    from tf_transformer.tokenizers import TokenizerPair
+
+    loaded = load_recipe(recipe)
+    data = loaded.data
+    tokenizers = TokenizerPair.load(Path(data.prepared) / "tokenizer")
+    limits = {"batch_tokens": data.batch_tokens, "max_length": data.max_length, "max_ratio": data.max_ratio}
+    pairs = open_source(loaded, "train")
+    batches = make_batches(pairs, tokenizers, **limits, shuffle_buffer=100_000, seed=1)
+    began, cpu = time.perf_counter(), time.process_time()
+    made = sum(labels.shape[0] for _, labels in batches.take(number))
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    print(
+        f"streamed: {made / cpu:,.0f} pairs a second of CPU, {made / seconds:,.0f} a second; padding "
+        f"{padding_share(batches, first=number):.1%}",
+        flush=True,
+    )
+
+
+def private_megabytes() -> float:
+    """Resident memory of this process without pages of files."""
+    text = Path("/proc/self/status").read_text()
+    return int(re.search(r"RssAnon:\s+(\d+)", text)[1]) * 1024 / 1e6
+
+
+def measure_start(recipe: Path, run: Path, step: int) -> None:
+    """From the command to the end of its first step; of one that goes on, from the state of that step."""
+    shutil.rmtree(run, ignore_errors=True)
+    command = [COMMAND, "train", str(recipe), "--run-dir", str(run)]
+    if step:
+        first_step(command)
+        _in_a_process(f"set_step({str(run)!r}, {step})")
+    seconds, made = first_step(command)
+    what = f"going on at step {step:,}" if step else "a new training"
+    print(f"{what}: {seconds:.1f} s from the command to its first step's end, {made:.1f} s to its model", flush=True)
+
+
+def first_step(command: list[str]) -> tuple[float, float]:
+    """Trains for one step; gives the seconds until that was over, and until the model was made."""
+    began, made = time.perf_counter(), 0.0
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    for line in process.stderr:
+        seconds = time.perf_counter() - began
+        if line.startswith("model: "):
+            made = seconds
+        if line.startswith("first step: "):
+            break
+    process.terminate()
+    process.communicate(timeout=600)
+    if process.returncode != STOPPED:
+        raise SystemExit(f"the training ended with status {process.returncode}")
+    return seconds, made
+
+
+def set_step(run_path: str, step: int) -> None:
+    """Saves a run's state anew, as if so many steps had been taken."""
+    from tf_transformer.experiment import make_model
+    from tf_transformer.recipe import load_recipe
+    from tf_transformer.runs import Checkpoints
+    from tf_transformer.runs.directory import RunDirectory
+    from tf_transformer.runs.state import TrainingState
+
+    run = RunDirectory(run_path)
+    recipe = load_recipe(run.recipe)
+    model = make_model(recipe, recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size)
+    state = TrainingState(run.training_state, Checkpoints(run.checkpoints))
+    state.restore(model)
+    model.optimizer.iterations.assign(step)
+    state.set_model(model)
+    state.save()
+    state.wait()
+
+
+def _in_a_process(call: str) -> None:
+    """Calls a function of this file in a new process: what one has in memory, the next would not be seen to take."""
+    subprocess.run([sys.executable, "-c", f"import data; data.{call}"], cwd=Path(__file__).parent, check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Prepared pairs of a tokenizer so plain that tests can do without it."""
+
+import io
+
+import tensorflow as tf
+from rich.console import Console
+
+from tf_transformer.data.prepared import preparing
+from tf_transformer.tokenizers import Tokenizer, TokenizerPair
+
+QUIET = Console(file=io.StringIO())
+
+
+class Characters(Tokenizer):
+    """A token a character, numbered from 4."""
+
+    vocab_size = 0x110000 + 4
+
+    def tokenize(self, texts):
+        return tf.strings.unicode_decode(texts, "UTF-8") + 4
+
+    def to_bytes(self):
+        return b"characters"
+
+
+class FewCharacters(Characters):
+    """The same for text whose characters are all among the first."""
+
+    vocab_size = 2**16
+
+
+CHARACTERS = TokenizerPair(Characters(), Characters(), "characters")
+FEW = TokenizerPair(FewCharacters(), FewCharacters(), "few characters")
+
+
+def prepare(pairs, folder, tokenizers=CHARACTERS, max_length=30, max_ratio=None, console=QUIET, **settings):
+    limits = {"max_length": max_length, "max_ratio": max_ratio}
+    return preparing.prepare_pairs(pairs, tokenizers, folder, **limits, settings=settings, console=console)
+
+
+def texts_of(prepared):
+    """All pairs, read from the arrays one by one."""
+
+    def texts(side):
+        for begin, end in zip(side.offsets[:-1], side.offsets[1:], strict=True):
+            yield "".join(chr(int(token) - 4) for token in side.ids[begin:end])
+
+    return list(zip(texts(prepared.source), texts(prepared.target), strict=True))

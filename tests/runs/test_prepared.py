@@ -1,0 +1,223 @@
+"""Prepared data of a run: made before it, shared, gone on with, and gone when it has ended."""
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from rich.console import Console
+
+from tests.cli.command import contents
+from tests.experiment.small_recipe import ctrl_c_after, on
+from tests.experiment.test_experiment import first_batches
+from tests.runs.test_going_on import flip_a_bit
+from tests.runs.test_resuming import STOPPED, stopped, stopped_once  # noqa: F401  the fixtures
+from tests.tiny_run import PAIRS, write_pairs
+from tf_transformer import experiment, load_recipe
+from tf_transformer.data.lookup import find_pairs
+from tf_transformer.data.prepared import preparing
+from tf_transformer.errors import UserError
+from tf_transformer.experiment import preparing as experiment_preparing
+from tf_transformer.experiment.corpus import open_source
+from tf_transformer.recipe import save_recipe
+from tf_transformer.runs.directory import RunDirectory, load_model
+
+WAIT = 120  # seconds, for what takes a few
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), width=300)
+
+
+@pytest.fixture
+def short(eager, tmp_path):
+    return on(tmp_path, PAIRS, 64, max_length=32, steps=2, validate_every=2)
+
+
+def with_data(recipe, **changes):
+    return recipe.model_copy(update={"data": recipe.data.model_copy(update=changes)})
+
+
+def same_weights(one, other):
+    name = one.step_checkpoints()[-1].name
+    pairs = zip(*(load_model(run.checkpoints / name).get_weights() for run in (one, other)), strict=True)
+    return all((a == b).all() for a, b in pairs)
+
+
+def nothing_is_prepared(monkeypatch):
+    """From now on it is an error to learn a vocabulary, or to tokenise for a training."""
+    monkeypatch.setattr(experiment_preparing, "train_tokenizers", None)
+    monkeypatch.setattr(preparing, "make_part", None)
+
+
+def test_a_training_finds_what_was_prepared_for_it(short, tmp_path, console, monkeypatch):
+    experiment.prepare(short, tmp_path / "run", console)
+    assert "train: 24 of 24 pairs kept" in console.file.getvalue()
+    expected = experiment.train(short, tmp_path / "other")
+    nothing_is_prepared(monkeypatch)
+    run = experiment.train(short, tmp_path / "run")
+    assert same_weights(run, expected)
+    assert not run.training_state.exists()
+
+
+def test_trainings_share_a_folder_which_stays(short, tmp_path, monkeypatch):
+    shared = with_data(short, prepared=str(tmp_path / "shared"))
+    first = experiment.train(shared, tmp_path / "first")
+    before = contents(tmp_path / "shared")
+    nothing_is_prepared(monkeypatch)
+    second = experiment.train(shared.model_copy(update={"seed": 2}), tmp_path / "second")
+    assert contents(tmp_path / "shared") == before
+    assert {path.name for path in (tmp_path / "shared").iterdir()} == {"lock", "tokenizer", "train", "validation"}
+    assert not same_weights(first, second)
+
+
+def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(short, tmp_path):
+    shared = with_data(short, prepared=str(tmp_path / "shared"))
+    experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
+    learned = (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes()
+    smaller = shared.model_copy(update={"tokenizer": shared.tokenizer.model_copy(update={"vocab_size": 400})})
+    experiment.prepare(smaller, tmp_path / "run", Console(quiet=True))
+    assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
+    experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
+    assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() == learned
+    write_pairs(tmp_path, [*PAIRS[:-1], ("Zebras zoom.", "Zebras zoomen.")])
+    experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
+    assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
+
+
+def test_nothing_is_prepared_for_a_run_that_has_ended(short, tmp_path):
+    run = experiment.train(short, tmp_path / "run")
+    before = contents(run.path)
+    with pytest.raises(UserError, match="contains a finished training"):
+        experiment.prepare(short, run.path, Console(quiet=True))
+    assert contents(run.path) == before
+
+
+@pytest.mark.parametrize("damage", ["a bit", "all of it"])
+def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, tmp_path, console, damage):  # noqa: F811
+    loaded, run = stopped
+    for split in ("train", "validation") if damage == "all of it" else ():
+        for file in (run.prepared / split).iterdir():
+            file.unlink()
+        (run.prepared / split).rmdir()
+    if damage == "a bit":
+        flip_a_bit(run.prepared / "train" / "target_ids.npy", 0.9)
+    undisturbed = experiment.train(loaded, tmp_path / "undisturbed")
+    experiment.train(loaded, run.path, console)
+    assert ("what was prepared is damaged" in console.file.getvalue()) == (damage == "a bit")
+    assert f"resuming from step {STOPPED}" in console.file.getvalue()
+    assert same_weights(run, undisturbed)
+
+
+def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped):  # noqa: F811
+    """And nothing of it is changed, so that the version that began it can finish it."""
+    loaded, run = stopped
+    start = run.training_state / "start.json"
+    began = json.loads(start.read_bytes())
+    for earlier in ({key: value for key, value in began.items() if key != "order"}, {**began, "order": 1}):
+        start.write_text(json.dumps(earlier))
+        before = contents(run.path)
+        with pytest.raises(
+            UserError, match="in the order of another version of this package; finish .* --resume "
+        ) as e:
+            experiment.train(loaded, run.path)
+        assert "\n" not in str(e.value) and contents(run.path) == before
+
+
+def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, console):  # noqa: F811
+    """And is no reason not to go on with a run that was begun without it, or whose data lies elsewhere now."""
+    loaded, run = stopped
+    changed = with_data(loaded, shuffle_buffer=1000, prepared=str(run.path.parent / "elsewhere"))
+    experiment.train(changed, run.path, console)
+    said = console.file.getvalue()
+    assert "data.shuffle_buffer is no longer used" in said and f"resuming from step {STOPPED}" in said
+
+
+SLOW = """
+import sys, time
+from tf_transformer import experiment, load_recipe
+from tf_transformer.data.prepared import preparing
+
+preparing.PART = 2
+make_part = preparing.make_part
+
+def slowly(*given):
+    time.sleep(1)
+    return make_part(*given)
+
+preparing.make_part = slowly
+experiment.train(load_recipe(sys.argv[1]), sys.argv[2])
+"""
+
+
+def test_a_training_that_was_killed_while_it_prepared_goes_on(short, tmp_path, monkeypatch):
+    save_recipe(short, tmp_path / "recipe.yaml")
+    run = RunDirectory(tmp_path / "run")
+    words = [sys.executable, "-c", SLOW, tmp_path / "recipe.yaml", run.path]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    parts, deadline = run.prepared / ".parts-validation", time.monotonic() + WAIT
+    while len(list(parts.glob("0*.npz"))) < 2:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=WAIT)
+    monkeypatch.setattr(preparing, "PART", 2)
+    assert run.is_only_prepared()
+    experiment.train(load_recipe(tmp_path / "recipe.yaml"), run.path)
+    assert same_weights(run, experiment.train(short, tmp_path / "undisturbed"))
+    with pytest.raises(UserError, match="contains a finished training"):
+        experiment.train(short, run.path)
+
+
+def test_ctrl_c_in_a_training_leaves_its_prepared_data(short, tmp_path, monkeypatch):
+    with ctrl_c_after(1):
+        experiment.train(short, tmp_path / "run")
+    nothing_is_prepared(monkeypatch)
+    run = experiment.train(short, tmp_path / "run")
+    assert run.step_checkpoints()[-1].name == "step-00000002.keras"
+
+
+# -- several sources ----
+
+
+@pytest.fixture
+def mixed(short, tmp_path):
+    back = [(f"{source} again", target) for source, target in PAIRS[:6]]
+    for path, lines in zip((tmp_path / "back.en", tmp_path / "back.de"), zip(*back, strict=True), strict=True):
+        path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    save_recipe(short, tmp_path / "one.yaml")
+    sources = "[{files: [pairs.en, pairs.de]}, {files: [back.en, back.de], weight: 2, tag: <bt>}]"
+    return load_recipe(tmp_path / "one.yaml", [f"data.train={sources}"])
+
+
+def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console):
+    run = experiment.train(mixed, tmp_path / "run", console)
+    said = console.file.getvalue()
+    assert re.search(r"^train, pairs.en and pairs.de: 24 of 24 pairs kept", said, re.MULTILINE)
+    assert re.search(r"^train, back.en and back.de: 6 of 6 pairs kept", said, re.MULTILINE)
+    assert load_recipe(run.recipe) == mixed
+    texts = [source for source, _ in open_source(mixed, "train")]
+    assert texts[:24] == [source for source, _ in PAIRS] and all(text.startswith("<bt> ") for text in texts[24:])
+    # One epoch is one batch here, with each pair of the second source twice.
+    wide = mixed.model_copy(update={"data": mixed.data.model_copy(update={"batch_tokens": 4096})})
+    save_recipe(wide, run.recipe)
+    ((batch, *more),) = [first_batches(run, 1)]
+    found = dict(find_pairs(open_source(wide, "train"), run.load_tokenizers(), batch))
+    assert not more and set(found) == set(range(1, 31)) and len(batch[1]) == 24 + 2 * 6
+    assert [found[number] for number in range(25, 31)] == [
+        (f"<bt> {source} again", target) for source, target in PAIRS[:6]
+    ]
+
+
+def test_another_weight_is_told_when_a_training_is_to_go_on(mixed, tmp_path):
+    with ctrl_c_after(1):
+        experiment.train(mixed, tmp_path / "run")
+    first, second = mixed.data.train
+    other = with_data(mixed, train=(first, second.model_copy(update={"weight": 3.0})))
+    with pytest.raises(UserError, match=r"an interrupted training that differs in data\.train"):
+        experiment.train(other, tmp_path / "run")

@@ -1,0 +1,29 @@
+"""The command `prepare`: tokenise a recipe's data before it is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from tf_transformer.commands.app import app
+from tf_transformer.commands.options import RECIPE_ARGUMENT, RUN_DIR_OPTION, SET_OPTION
+from tf_transformer.terminal import check_is_no_run, notes, quiet_tensorflow
+
+
+@app.command()
+def prepare(
+    recipe: Annotated[Path, RECIPE_ARGUMENT],
+    overrides: Annotated[list[str] | None, SET_OPTION] = None,
+    run_dir: Annotated[Path | None, RUN_DIR_OPTION] = None,
+) -> None:
+    """Learns a recipe's vocabulary and tokenises its data, which `train` then finds. If it is interrupted, the same
+    command goes on."""
+    from tf_transformer.recipe import load_recipe
+
+    check_is_no_run(recipe)
+    loaded = load_recipe(recipe, overrides or [])
+    with quiet_tensorflow():
+        from tf_transformer import experiment
+
+    folder = experiment.prepare(loaded, run_dir or Path("runs") / loaded.name, notes)
+    notes.print(f"prepared: {folder}", highlight=False, markup=False)

@@ -1,0 +1,186 @@
+"""Prepares the data of a recipe: learns its tokenizers, and tokenises training and validation pairs once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from tf_transformer.data.mixture import Pairs, state_of
+from tf_transformer.data.prepared.preparing import locked, prepare_pairs, put_in_place, told_in_one_line
+from tf_transformer.data.prepared.store import PreparedPairs
+from tf_transformer.errors import UserError
+from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.recipe import Recipe
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.resuming import Beginning, find_beginning, run_of
+from tf_transformer.tokenizers import TokenizerPair, train_parsing_tokenizers, train_tokenizers
+
+LEARNED_FROM = "learned_from.json"  # beside the tokenizers: what they were learned from
+
+
+class PreparedData(NamedTuple):
+    """What batches are made of."""
+
+    tokenizers: TokenizerPair
+    train: PreparedPairs
+    validation: PreparedPairs
+
+
+def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None = None) -> Path:
+    """Prepares the data of a recipe, without training.
+
+    Args:
+        recipe: the recipe that is to be trained.
+        run_path: the folder that it is to be trained in, which gets the data unless `data.prepared` names another.
+        console: where progress is printed; None for no output.
+
+    Returns:
+        The folder of the prepared data.
+
+    Raises:
+        UserError: a mistake in the recipe's data, or a folder that contains another run.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> recipe = tt.load_recipe("train/recipes/demo.yaml", ["data.train=test"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     prepared = prepare(recipe, f"{folder}/runs/demo")
+        ...     sorted(path.name for path in prepared.iterdir())
+        ['lock', 'tokenizer', 'train', 'validation']
+    """
+    console = console or Console(quiet=True)
+    run = RunDirectory(run_path)
+    beginning = find_beginning(recipe, run, "auto")
+    with ExitStack() as held:
+        if recipe.data.prepared is None:
+            if not beginning.goes_on:
+                run = RunDirectory.create(run.path)
+            held.enter_context(run.locked())
+        train_pairs, validation_pairs = open_source(recipe, "train"), open_source(recipe, "validation")
+        data = prepare_data(recipe, run, beginning, train_pairs, validation_pairs, console)
+        tell_data(recipe, data, 1, console)
+    return prepared_folder(recipe, run)
+
+
+def prepared_folder(recipe: Recipe, run: RunDirectory) -> Path:
+    """Where the prepared data of a run lies."""
+    return Path(recipe.data.prepared).expanduser() if recipe.data.prepared else run.prepared
+
+
+def prepare_data(
+    recipe: Recipe,
+    run: RunDirectory,
+    beginning: Beginning,
+    train_pairs: Pairs,
+    validation_pairs: Pairs,
+    console: Console,
+) -> PreparedData:
+    """Opens the prepared data of a training, and makes what is missing or changed.
+
+    Args:
+        recipe: the experiment.
+        run: its folder.
+        beginning: where the training begins: one that goes on from a state has its tokenizers.
+        train_pairs: what `open_source` gives.
+        validation_pairs: likewise.
+        console: where progress is shown, and what is prepared anew.
+
+    Raises:
+        UserError: the pairs can't be read, or no vocabulary can be learned from them; or the folder can't be written.
+    """
+    folder = prepared_folder(recipe, run)
+    with told_in_one_line(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if beginning.origin:
+        tokenizers = run_of(beginning.origin).load_tokenizers()
+    elif beginning.has_state:
+        tokenizers = run.load_tokenizers()
+    else:
+        tokenizers = _learned_tokenizers(recipe, train_pairs, folder, console)
+    limits = {"max_length": recipe.data.max_length, "max_ratio": recipe.data.max_ratio}
+    # First what is small, so that a mistake in it is told at once.
+    validation, train = (
+        prepare_pairs(pairs, tokenizers, folder / split, **limits, settings=_settings(recipe, split), console=console)
+        for split, pairs in (("validation", validation_pairs), ("train", train_pairs))
+    )
+    return PreparedData(tokenizers, train, validation)
+
+
+def tell_data(recipe: Recipe, data: PreparedData, row_multiple: int, console: Console) -> None:
+    """Tells what the batches of a recipe hold, and warns of a corpus that looks like a mistake.
+
+    Raises:
+        UserError: of training or of validation no pair is left.
+    """
+    for split, prepared in ("train", data.train), ("validation", data.validation):
+        sources = prepared.manifest.sources
+        if not len(prepared):
+            counts = "; ".join(str(source.counts) for source in sources)
+            raise UserError(f"data.{split}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
+        for source in sources:
+            name = f"{split}, {source.name}" if len(sources) > 1 else split
+            told = [str(source.counts)]
+            told += [f"warning: {doubt}; check what data.{split} names" for doubt in source.counts.doubts()]
+            for line in told + lines_left_out(source):
+                console.print(f"{name}: {line}", highlight=False, markup=False)
+    share = recipe_batches(recipe, data, row_multiple)[0].padding_share()
+    console.print(f"padding: {share:.1%} of the positions", highlight=False)
+
+
+def lines_left_out(source: Any) -> list[str]:
+    """What a pass over a source left out because the recipe said so, in a line for each."""
+    skipped = getattr(source, "skipped", 0)
+    lines = [f"{skipped:,} pairs skipped for invalid UTF-8"] if skipped else []
+    return [*lines, *getattr(source, "lost", ())]
+
+
+def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Console) -> TokenizerPair:
+    """Those that lie there, if they were learned from the same files in the same way; else new ones."""
+    wanted = recipe.tokenizer
+    learned_from = {
+        "task": recipe.task,
+        "tokenizer": wanted.model_dump(),
+        "data": _settings(recipe, "train"),
+        "state": state_of(pairs),
+    }
+    text = json.dumps(learned_from, indent=2) + "\n"
+    there = folder / "tokenizer"
+    with told_in_one_line(folder), locked(folder, console):
+        record = there / LEARNED_FROM
+        if learned_from["state"] and record.is_file() and record.read_text(encoding="utf-8") == text:
+            return TokenizerPair.load(there)
+        if recipe.task == "parsing":
+            tokenizers = train_parsing_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
+        else:
+            tokenizers = train_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size, joint=wanted.joint)
+        partial = folder / ".partial-tokenizer"
+        shutil.rmtree(partial, ignore_errors=True)
+        tokenizers.save(partial)
+        (partial / LEARNED_FROM).write_text(text, encoding="utf-8")
+        put_in_place(partial, there)
+    return tokenizers
+
+
+def _settings(recipe: Recipe, split: str) -> dict[str, Any]:
+    """What decides which pairs a split has, but for what its files hold."""
+    data = recipe.data
+    sources = data.sources() if split == "train" else ()
+    settings = {
+        "kind": data.kind,
+        "files": [source.files for source in sources] or [getattr(data, split)],
+        "tag": [source.tag for source in sources],
+        "tags": data.tags,
+        "invalid_utf8": data.invalid_utf8,
+        "damaged": data.damaged,
+    }
+    if data.kind == "tfds":
+        keys = ("dataset", "source_language", "target_language")
+        settings |= {key: getattr(data, key) for key in keys}
+    return settings

@@ -1,0 +1,165 @@
+"""A recipe's section `data`: where the sentence pairs come from, and how they become batches."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SkipValidation, TypeAdapter, model_validator
+
+from tf_transformer.recipe.fields import Count, Positive, Settings, Text
+from tf_transformer.recipe.refusals import refuse, shown
+
+DEMO_SPLITS = ("train", "validation", "test")
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# `DataSettings` checks it: whether one name or a list of two is right depends on the kind of data.
+Split = Annotated[str | tuple[str, ...] | None, SkipValidation, BeforeValidator(_as_tuple)]
+
+
+class SourceSettings(Settings):
+    """One of several sources of pairs.
+
+    Example:
+        >>> SourceSettings(files=["back.en", "back.de"], weight=0.5, tag="<bt>").files
+        ('back.en', 'back.de')
+    """
+
+    files: Split = Field(description="its files, as the kind of data has them")
+    weight: Positive = Field(1.0, description="how often each pair comes in an epoch, in the mean")
+    tag: str | None = Field(None, description="a word put before each source text, with a blank")
+
+    @model_validator(mode="after")
+    def _check_tag(self) -> SourceSettings:
+        if self.tag is not None and self.tag.split() != [self.tag]:
+            refuse("tag", f"is {shown(self.tag)}; it must be one word, such as <bt>")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+        return " and ".join(self.files) if isinstance(self.files, tuple) else self.files
+
+
+_SOURCES = TypeAdapter(list[SourceSettings])
+
+
+def _with_sources(value: Any) -> Any:
+    """Makes sources of mappings in a list; everything else stays, to be checked by the kind of data."""
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        value = _SOURCES.validate_python(value)
+    return _as_tuple(value)
+
+
+TrainSplit = Annotated[
+    str | tuple[str, ...] | tuple[SourceSettings, ...] | None, SkipValidation, BeforeValidator(_with_sources)
+]
+
+
+def _is_one(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_two(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_one, value))
+
+
+# The kinds of data: how to tell whether a split is right, and what it must be. `experiment/corpus.py` opens them.
+SPLITS = {
+    "demo": (lambda value: value in DEMO_SPLITS, f"one of {', '.join(DEMO_SPLITS)}"),
+    "files": (_is_two, "two paths, [source, target]"),
+    "tsv": (_is_one, "one path"),
+    "tfds": (_is_one, "the name of one split"),
+    "trees": (_is_one, "the path of one treebank"),
+}
+SEVERAL_SOURCES = ("files", "tsv")
+
+
+def _are_sources(value: Any) -> bool:
+    return isinstance(value, tuple) and any(isinstance(each, SourceSettings) for each in value)
+
+
+class DataSettings(Settings):
+    """Where the sentence pairs come from, and how they become batches.
+
+    Example:
+        >>> DataSettings(kind="tsv", train="train.tsv", validation="val.tsv").max_length
+        128
+    """
+
+    kind: Literal[tuple(SPLITS)] = Field(description="what the pairs are read from")
+    root: Text | None = Field(None, description="folder that relative paths start from; the data folder of kind tfds")
+    dataset: Text | None = Field(None, description="name of the TensorFlow dataset of kind tfds")
+    source_language: Text = Field("en", description="code of the language translated from")
+    target_language: Text = Field("de", description="code of the language translated into")
+    train: TrainSplit = Field(None, description="the pairs to learn from, or a list of several sources of them")
+    validation: Split = Field(None, description="the pairs to watch progress on")
+    test: Split = Field(None, description="the pairs to score at the end")
+    tags: bool = Field(False, description="a parser writes a word as its part-of-speech tag, not as XX")
+    invalid_utf8: Literal["error", "skip"] = Field(
+        "error", description="what to do with a line that is not valid UTF-8"
+    )
+    damaged: Literal["error", "skip"] = Field("error", description="what to do with a damaged gzip file or record")
+    max_length: Count = Field(128, description="most tokens on a side of a pair, the closing one counted")
+    max_ratio: Annotated[float, Field(ge=1)] | None = Field(
+        None, description="largest allowed ratio of the longer side to the shorter"
+    )
+    batch_tokens: Count = Field(4096, description="most tokens on a side of a batch, padding counted")
+    prepared: Text | None = Field(
+        None, description="folder of the tokenised pairs, which trainings may share; null for one in the run's folder"
+    )
+    shuffle_buffer: Count | None = Field(None, description="no longer used: each epoch shuffles all pairs")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_demo_splits(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("kind") == "demo":
+            raw = {**raw, **{split: split for split in DEMO_SPLITS if raw.get(split) is None}}
+        return raw
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> DataSettings:
+        for key in DEMO_SPLITS:
+            self._check_split(key, getattr(self, key))
+        names = [source.name for source in self.sources()]
+        if len(set(names)) < len(names):
+            refuse("train", "names the same files twice; give one of these sources a higher weight")
+        if self.kind == "tfds" and self.dataset is None:
+            refuse("dataset", "is missing; for kind tfds it is a name such as wmt14_translate/de-en")
+        if self.kind == "tfds" and self.invalid_utf8 == "skip":
+            refuse("invalid_utf8", "is 'skip', which kind tfds can't; let it be 'error', or read the text as files")
+        for key in ("invalid_utf8", "damaged"):
+            if self.kind == "trees" and getattr(self, key) == "skip":
+                refuse(key, "is 'skip', which kind trees can't: a tree may take several lines; let it be 'error'")
+        # TensorFlow Datasets fetches such a dataset's program, and runs it.
+        if self.dataset is not None and re.match(r"[\w-]+:[A-Za-z]", self.dataset):
+            rule = "be one of TensorFlow Datasets' own, without a namespace, whose program would be fetched and run"
+            refuse("dataset", f"is {shown(self.dataset)}; it must {rule}")
+        if self.kind != "tfds" and self.dataset is not None:
+            refuse("dataset", f"is {shown(self.dataset)}; for kind {self.kind} it must be null")
+        if self.kind == "demo" and self.root is not None:
+            refuse("root", f"is {shown(self.root)}; for kind demo, which reads no files, it must be null")
+        return self
+
+    def sources(self) -> tuple[SourceSettings, ...]:
+        """The sources of `train`; one, unless it lists several."""
+        return self.train if _are_sources(self.train) else (SourceSettings.model_construct(files=self.train),)
+
+    def _check_split(self, key: str, value: Any) -> None:
+        is_right, allowed = SPLITS[self.kind]
+        if key == "train" and _are_sources(value):
+            if self.kind not in SEVERAL_SOURCES:
+                refuse(key, f"lists sources; for kind {self.kind} it must be {allowed}")
+            for number, source in enumerate(value):
+                if not is_right(source.files):
+                    refuse(
+                        f"{key}.{number}.files", f"is {shown(source.files)}; for kind {self.kind} it must be {allowed}"
+                    )
+            return
+        if not is_right(value) and not (key == "test" and value is None):
+            state = "is missing" if value is None else f"is {shown(value)}"
+            refuse(key, f"{state}; for kind {self.kind} it must be {allowed}")

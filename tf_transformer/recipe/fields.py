@@ -1,0 +1,20 @@
+"""What the models of a recipe's sections share: their base, and the types of their fields."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+Count = Annotated[int, Field(ge=1)]
+CountOrZero = Annotated[int, Field(ge=0)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+# Letters, digits, _ and -, with single dots between: it names a folder, and must not lead out of another.
+FolderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$")]
+
+
+class Settings(BaseModel):
+    model_config = {"extra": "forbid", "strict": True, "frozen": True, "allow_inf_nan": False}
