@@ -51,7 +51,7 @@ def until_it_begins(monkeypatch):
     def begun(model, recipe, run, *others):
         raise Begun(others[-1])  # the step of the other run's state
 
-    monkeypatch.setattr(runner, "tell_batches", lambda *arguments: None)
+    monkeypatch.setattr(runner, "tell_data", lambda *arguments: None)
     monkeypatch.setattr(runner, "recipe_batches", lambda *arguments: None)
     monkeypatch.setattr(runner, "fit", begun)
 

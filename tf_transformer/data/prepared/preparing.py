@@ -75,6 +75,7 @@ def prepare_pairs(
             if prepared is None:
                 _make(pairs, tokenizers, folder, settings, console)
                 prepared = PreparedPairs(folder)
+            shutil.rmtree(_parts(folder), ignore_errors=True)
             return prepared
 
 
@@ -145,7 +146,7 @@ def _tell_anew(folder: Path, why: str, console: Console) -> None:
 
 
 def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], console: Console) -> None:
-    parts = folder.with_name(f".parts-{folder.name}")
+    parts = _parts(folder)
     _keep_only_parts_of(settings, parts)
     sizes = [tokenizer.vocab_size for tokenizer in (tokenizers.source, tokenizers.target)]
     dtype = np.dtype(np.uint16 if max(sizes) <= 2**16 else np.uint32)
@@ -171,7 +172,11 @@ def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], cons
     for file in partial.iterdir():
         sync(file)
     put_in_place(partial, folder)
-    shutil.rmtree(parts)
+
+
+def _parts(folder: Path) -> Path:
+    """Where the parts are until all are there."""
+    return folder.with_name(f".parts-{folder.name}")
 
 
 def _keep_only_parts_of(settings: dict[str, Any], parts: Path) -> None:
