@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+import tf_transformer.models.transformer  # noqa: F401  Keras loads the class once it is imported
 from tests.cli.command import COMMAND, contents
 from tests.distributed import workers
 from tests.runs.test_going_on import assert_same
@@ -90,7 +91,8 @@ def killed(folder):
 def test_two_workers_leave_one_run(whole):
     run, (out, told) = whole
     names = {path.name for path in run.path.iterdir()}
-    assert names == {"recipe.yaml", "tokenizer", "checkpoints", "logs", "scores.json"}
+    cards = {"training.json", "model_card.md"}
+    assert names == {"recipe.yaml", "tokenizer", "checkpoints", "logs", "scores.json"} | cards
     assert len(list((run.logs / "train").glob("events.*"))) == 1
     assert out.count("BLEU") == 1
     assert told.count("2 device(s)") == told.count("run: ") == 1
