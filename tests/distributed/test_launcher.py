@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 
-import tf_transformer.models.transformer  # noqa: F401  Keras loads the class once it is imported
 from tests.cli.command import COMMAND, contents
 from tests.distributed import workers
 from tests.runs.test_going_on import assert_same
