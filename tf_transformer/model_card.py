@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +20,7 @@ from tf_transformer.files.whole import written_whole
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
     from tf_transformer.models.sequence_model import SequenceModel
+    from tf_transformer.recipe.data_settings import SourceSettings
     from tf_transformer.runs.directory import RunDirectory
 
 CARD, FACTS = "model_card.md", "model_card.json"
@@ -78,6 +79,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
         "tokenizer": _set(recipe.tokenizer),
         "corpus": {
             **{key: value for key, value in _set(data).items() if key in ("kind", "dataset", *DEMO_SPLITS)},
+            **({"train": _in_words(data.sources())} if len(data.sources()) > 1 else {}),
             "checksums": began.get("corpus"),
         },
         "training": {
@@ -231,6 +233,15 @@ def _told(value: Any) -> str:
 def _set(section: Any) -> Facts:
     """The settings of a section of a recipe that have a value."""
     return {key: value for key, value in section.model_dump().items() if value is not None}
+
+
+def _in_words(sources: Iterable[SourceSettings]) -> str:
+    """Several sources of training text."""
+    words = []
+    for source in sources:
+        tag = f", tag {source.tag}" if source.tag else ""
+        words.append(f"{source.name} (weight {source.weight:g}{tag})")
+    return "; ".join(words)
 
 
 def _plain(config: Mapping[str, Any]) -> Facts:

@@ -90,7 +90,8 @@ def killed(folder):
 def test_two_workers_leave_one_run(whole):
     run, (out, told) = whole
     names = {path.name for path in run.path.iterdir()}
-    assert names == {"recipe.yaml", "tokenizer", "checkpoints", "logs", "scores.json"}
+    cards = {"training.json", "model_card.md"}
+    assert names == {"recipe.yaml", "tokenizer", "checkpoints", "logs", "scores.json"} | cards
     assert len(list((run.logs / "train").glob("events.*"))) == 1
     assert out.count("BLEU") == 1
     assert told.count("2 device(s)") == told.count("run: ") == 1

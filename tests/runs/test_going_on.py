@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import pytest
 
+import tf_transformer.models.transformer  # noqa: F401  Keras loads the class once it is imported
 from tests.cli.command import COMMAND, contents
 from tests.experiment.small_recipe import ctrl_c_after
 from tests.experiment.test_experiment import figures

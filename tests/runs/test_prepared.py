@@ -201,6 +201,8 @@ def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console
     assert re.search(r"^train, pairs.en and pairs.de: 24 of 24 pairs kept", said, re.MULTILINE)
     assert re.search(r"^train, back.en and back.de: 6 of 6 pairs kept", said, re.MULTILINE)
     assert load_recipe(run.recipe) == mixed
+    told = "| train | pairs.en and pairs.de (weight 1); back.en and back.de (weight 2, tag <bt>) |"
+    assert told in run.card.read_text(encoding="utf-8")
     texts = [source for source, _ in open_source(mixed, "train")]
     assert texts[:24] == [source for source, _ in PAIRS] and all(text.startswith("<bt> ") for text in texts[24:])
     # One epoch is one batch here, with each pair of the second source twice.
