@@ -177,7 +177,7 @@ def test_other_text_of_the_same_size_is_noticed(tmp_path, console):
         ({"tokenizers": FEW}, "differs in tokenizer"),
         ({"files": ["b"]}, "differs in files"),
     ],
-    ids=str,
+    ids=["max_length", "max_ratio", "tokenizer", "files"],
 )
 def test_another_limit_tokenizer_or_file_is_told_and_prepared(tmp_path, console, changes, told):
     pairs = numbered(50)
