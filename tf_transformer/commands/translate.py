@@ -226,8 +226,9 @@ def translate(
         if value is not None:
             raise UserError(f"{option} only applies to a translation in shards; give --shards DIR too, or leave it out")
     stream = open_sentences(file)
+    optimise = is_long(stream)  # asked before anything is read: a stream that has ended is closed
     lines = windows(enumerate(read_lines(stream, name), start=1), window, at_once=grows(stream))
-    translated = load_model(optimise=is_long(stream))
+    translated = load_model(optimise)
     with telling_progress(file) as advance:
         for numbered in lines:
             for line in translated(numbered, advance):
