@@ -99,7 +99,6 @@ ONLY_READ = {
     "docs/gpu.md": "needs a GPU",
     "docs/mixed_precision.md": "two minutes; tests/training/test_options.py trains in each precision",
     "docs/resuming.md": "tests/runs/ breaks trainings off and goes on",
-    "docs/large_corpus.md": "a corpus of one's own; tests/runs/test_prepared.py prepares and trains a small one",
     "docs/layers.md": "twenty minutes; tests/benchmarks/test_layers.py does a few sizes",
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
     "docs/translating_a_corpus.md": "several machines; tests/cli/test_shards.py, tests/shards/ and tests/apache_beam/",

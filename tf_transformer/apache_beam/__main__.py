@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from tf_transformer.cli import USER_MISTAKE
 from tf_transformer.errors import UserError
 from tf_transformer.translation import ENGINES
 
@@ -64,4 +65,4 @@ if __name__ == "__main__":
         main()
     except UserError as error:
         print(f"python -m tf_transformer.apache_beam: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(USER_MISTAKE)
