@@ -30,6 +30,7 @@ def parsing_settings(data: Path, **replaced) -> list[str]:
         "tokenizer__vocab_size": 320,
         "model__share_embeddings": "target",
         "tensorboard__bleu": 5,
+        "training__steps": 150,
         "evaluation__extra_length": 20,
     }
     return settings(data, **{**chosen, **replaced})
