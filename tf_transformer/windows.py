@@ -13,6 +13,9 @@ from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
+# Batches whose lines are sorted by length together, to keep padding small.
+WINDOW_BATCHES = 16
+
 # So many bytes are some thousands of sentences.
 LONG = 2**18
 

@@ -22,7 +22,11 @@ def test_the_options_are_those_of_beam(tmp_path):
     for options in PipelineOptions.__subclasses__():
         if options.__module__ == PipelineOptions.__module__:
             options._add_argparse_args(known)
-    commands = [each for each in commands_of(script_of(PAGE, []), tmp_path, VARIABLES) if each.program == "python"]
+    commands = [
+        each
+        for each in commands_of(script_of(PAGE, []), tmp_path, VARIABLES)
+        if each.program == "python" and each.arguments[:2] == ["-m", "tf_transformer.apache_beam"]
+    ]
     runners = []
     for command in commands:
         given, others = program.parser().parse_known_args(command.arguments[2:])

@@ -71,6 +71,25 @@ def verdict(pair: tuple[str, str], max_length: int, max_ratio: float | None) -> 
     return "kept"
 
 
+def judged(
+    pairs: list[tuple[str, str]], max_length: int, max_ratio: float | None
+) -> tuple[list[tuple[str, str]], PairCounts]:
+    """The pairs that are kept, and the counts of all."""
+    verdicts = [verdict(pair, max_length, max_ratio) for pair in pairs]
+    kept = [pair for pair, word in zip(pairs, verdicts, strict=True) if word == "kept"]
+    expected = collections.Counter(verdicts)
+    return kept, PairCounts(
+        kept=expected["kept"],
+        empty=expected["empty"],
+        too_long=expected["too_long"],
+        bad_ratio=expected["bad_ratio"],
+        source_tokens=sum(len(source) + 1 for source, _ in kept),
+        target_tokens=sum(len(target) + 1 for _, target in kept),
+        copied=sum(source == target for source, target in kept),
+        repeated=len(kept) - len(set(kept)),
+    )
+
+
 def numbered(count: int) -> list[tuple[str, str]]:
     """Distinct pairs of 1 to 20 characters a side."""
     rng = random.Random(0)
@@ -117,22 +136,9 @@ def test_each_kept_pair_comes_exactly_once_and_no_batch_is_too_big(pairs, max_le
         assert 1 <= source_ids.size <= batch_tokens
         assert 1 <= labels.size <= batch_tokens
         assert target_ids.shape == labels.shape
-    verdicts = [verdict(pair, **limits) for pair in pairs]
-    kept = [pair for pair, word in zip(pairs, verdicts, strict=True) if word == "kept"]
+    kept, counts = judged(pairs, **limits)
     assert collections.Counter(seen(batches)) == collections.Counter(kept)
-
-    counts = count_pairs(pairs, CHARACTERS, **limits)
-    expected = collections.Counter(verdicts)
-    assert counts == PairCounts(
-        kept=expected["kept"],
-        empty=expected["empty"],
-        too_long=expected["too_long"],
-        bad_ratio=expected["bad_ratio"],
-        source_tokens=sum(len(source) + 1 for source, _ in kept),
-        target_tokens=sum(len(target) + 1 for _, target in kept),
-        copied=sum(source == target for source, target in kept),
-        repeated=len(kept) - len(set(kept)),
-    )
+    assert count_pairs(pairs, CHARACTERS, **limits) == counts
 
 
 def test_more_pairs_than_a_chunk():

@@ -14,8 +14,8 @@ from rich.console import Console
 from tests.cli.command import contents
 from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.experiment.test_experiment import first_batches
+from tests.runs.conftest import STOPPED
 from tests.runs.test_going_on import flip_a_bit
-from tests.runs.test_resuming import STOPPED, stopped, stopped_once  # noqa: F401  the fixtures
 from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import experiment, load_recipe
 from tf_transformer.data.lookup import find_pairs
@@ -99,7 +99,7 @@ def test_nothing_is_prepared_for_a_run_that_has_ended(short, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["a bit", "all of it"])
-def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, tmp_path, console, damage):  # noqa: F811
+def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, tmp_path, console, damage):
     loaded, run = stopped
     for split in ("train", "validation") if damage == "all of it" else ():
         for file in (run.prepared / split).iterdir():
@@ -114,7 +114,7 @@ def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, tmp_path
     assert same_weights(run, undisturbed)
 
 
-def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped):  # noqa: F811
+def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped):
     """And nothing of it is changed, so that the version that began it can finish it."""
     loaded, run = stopped
     start = run.training_state / "start.json"
@@ -129,7 +129,7 @@ def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped):  # noqa: F811
         assert "\n" not in str(e.value) and contents(run.path) == before
 
 
-def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, console):  # noqa: F811
+def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, console):
     """And is no reason not to go on with a run that was begun without it, or whose data lies elsewhere now."""
     loaded, run = stopped
     changed = with_data(loaded, shuffle_buffer=1000, prepared=str(run.path.parent / "elsewhere"))

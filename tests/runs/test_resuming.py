@@ -16,28 +16,8 @@ from tf_transformer import experiment
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.recipe import save_recipe
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import load_model
 from tf_transformer.runs.resuming import find_state
-
-STOPPED = 5  # in the middle of an epoch
-
-
-@pytest.fixture(scope="module")
-def stopped_once(eager, tmp_path_factory):
-    """A recipe, and the folder of a run by it that was stopped."""
-    folder = tmp_path_factory.mktemp("stopped")
-    loaded = on(folder, PAIRS, 64, max_length=32, steps=6, validate_every=3, save_every_seconds=60)
-    with ctrl_c_after(STOPPED):
-        experiment.train(loaded, folder / "run")
-    return loaded, folder / "run"
-
-
-@pytest.fixture
-def stopped(stopped_once, tmp_path):
-    """A recipe, and a run of one's own that was stopped."""
-    loaded, folder = stopped_once
-    shutil.copytree(folder, tmp_path / "stopped")
-    return loaded, RunDirectory(tmp_path / "stopped")
 
 
 def with_training(recipe, **changes):

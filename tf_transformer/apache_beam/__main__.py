@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from tf_transformer.cli import USER_MISTAKE
 from tf_transformer.errors import UserError
+from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.translation import ENGINES
 
 
@@ -26,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--beam-size", type=int, help="beam size; 1 is greedy search")
     parser.add_argument("--alpha", type=float, help="exponent of the length penalty")
     parser.add_argument("--batch-size", type=int, default=64, help="sentences at once")
-    parser.add_argument("--shard-lines", type=int, default=10_240, help="lines in a shard")
+    parser.add_argument("--shard-lines", type=int, default=SHARD_LINES, help="lines in a shard")
     parser.add_argument(
         "--cut", action="store_true", help="cut sentences that are too long, instead of setting them aside"
     )

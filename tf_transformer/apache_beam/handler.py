@@ -10,6 +10,7 @@ from apache_beam.ml.inference.base import ModelHandler
 
 from tf_transformer.errors import reason
 from tf_transformer.terminal import quiet_tensorflow, session_loader
+from tf_transformer.windows import WINDOW_BATCHES
 
 TOO_LONG = "longer than the model's maximum length"
 
@@ -54,7 +55,7 @@ class TranslationHandler(ModelHandler[str, Outcome, Callable]):
         cut: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        window = 16 * batch_size
+        window = WINDOW_BATCHES * batch_size
         super().__init__(min_batch_size=window, max_batch_size=window)
         self.model = model
         self.engine = engine

@@ -30,7 +30,7 @@ from tf_transformer.terminal import (
     session_loader,
     telling_progress,
 )
-from tf_transformer.windows import grows, is_long, windows
+from tf_transformer.windows import WINDOW_BATCHES, grows, is_long, windows
 
 
 @app.command()
@@ -59,7 +59,7 @@ def parse(
     stream = open_sentences(file)
     name = "standard input" if file is None else str(file)
     load = session_loader(model, optimise=is_long(stream))
-    lines = windows(read_lines(stream, name), 16 * batch_size, at_once=grows(stream))
+    lines = windows(read_lines(stream, name), WINDOW_BATCHES * batch_size, at_once=grows(stream))
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.drawing import draw_text, plot_tree, write_page
         from tf_transformer.parsing.parses import load_parse, parse_sentences

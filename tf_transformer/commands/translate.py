@@ -19,6 +19,7 @@ from tf_transformer.commands.options import (
     MODEL_ARGUMENT,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.terminal import (
     check_is_no_file,
     given,
@@ -32,10 +33,7 @@ from tf_transformer.terminal import (
     telling_progress,
     translation_line,
 )
-from tf_transformer.windows import LONG, grows, is_long, windows
-
-# A multiple of the usual window: then a shard's batches are those of the file.
-SHARD_LINES = 10_240
+from tf_transformer.windows import LONG, WINDOW_BATCHES, grows, is_long, windows
 
 
 @app.command()
@@ -162,7 +160,7 @@ def translate(
     check_is_model(model, engine)
     file = None if file == Path("-") else file
     name = "standard input" if file is None else str(file)
-    window = 16 * batch_size  # lines sorted by length together, to keep padding small
+    window = WINDOW_BATCHES * batch_size
 
     def load_model(optimise: bool) -> Callable[[list[tuple[int, str]], Callable[[int], None]], Iterator[bytes]]:
         """Loads what makes lines of output of numbered lines, and calls its second argument with lines done."""

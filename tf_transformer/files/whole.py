@@ -31,16 +31,11 @@ def written_whole(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
         >>> with written_whole(Path(mkdtemp()) / "notes.txt", "the notes") as partial:
         ...     _ = partial.write_text("whole")
     """
-    partial = path.with_name(f"{PARTIAL}{path.name}")
-    try:
+    with _beside(path, f"{PARTIAL}{path.name}", what, advice) as partial:
         yield partial
         sync(partial)
         partial.replace(path)
         sync(path.parent)
-    except OSError as error:
-        raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -66,14 +61,21 @@ def written_once(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
         >>> path.read_text()
         'first'
     """
-    partial = path.with_name(f"{PARTIAL}{path.name}-{socket.gethostname()}-{os.getpid()}")
-    try:
+    with _beside(path, f"{PARTIAL}{path.name}-{socket.gethostname()}-{os.getpid()}", what, advice) as partial:
         yield partial
         if not path.exists():
             sync(partial)
             with suppress(FileExistsError):
                 os.link(partial, path)  # unlike a renaming it replaces nothing
             sync(path.parent)
+
+
+@contextmanager
+def _beside(path: Path, name: str, what: str, advice: str) -> Iterator[Path]:
+    """Gives a file of that name beside `path`, which is removed at the end; a failure to write is told of `path`."""
+    partial = path.with_name(name)
+    try:
+        yield partial
     except OSError as error:
         raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
     finally:

@@ -10,6 +10,9 @@ from pathlib import Path
 from tf_transformer.data.lines import GZIP_ERRORS, damaged_gzip, decoded, numbered_lines, one_line, open_lines
 from tf_transformer.errors import UserError
 
+# Lines in a shard, unless told: a multiple of the usual window, so that a shard's batches are those of the file.
+SHARD_LINES = 10_240
+
 
 class Source:
     r"""A file of lines, plain or gzip, in shards of so many lines; nothing of it is copied.

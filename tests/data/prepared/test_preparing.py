@@ -1,6 +1,5 @@
 """Prepared pairs: the same as the text has, made once, made anew when they must be, and whole whatever happens."""
 
-import collections
 import io
 import itertools
 import os
@@ -18,9 +17,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.data.prepared.small import FEW, prepare, texts_of
-from tests.data.test_batching import texts, verdict
+from tests.data.test_batching import judged, texts
 from tests.tiny_run import write_pairs
-from tf_transformer.data.filters import PairCounts
 from tf_transformer.data.fingerprint import fingerprint
 from tf_transformer.data.mixture import Mixture, TaggedPairs, WeightedSource
 from tf_transformer.data.prepared import preparing
@@ -78,21 +76,10 @@ def contents(folder):
 def test_they_are_the_pairs_that_the_rules_keep(tmp_path_factory, pairs, max_length, max_ratio):
     folder = tmp_path_factory.mktemp("store") / "train"
     prepared = prepare(pairs, folder, max_length=max_length, max_ratio=max_ratio)
-    verdicts = [verdict(pair, max_length, max_ratio) for pair in pairs]
-    kept = [pair for pair, word in zip(pairs, verdicts, strict=True) if word == "kept"]
+    kept, counts = judged(pairs, max_length, max_ratio)
     assert texts_of(prepared) == kept and len(prepared) == len(kept)
-    expected = collections.Counter(verdicts)
     (source,) = prepared.manifest.sources
-    assert source.counts == PairCounts(
-        kept=expected["kept"],
-        empty=expected["empty"],
-        too_long=expected["too_long"],
-        bad_ratio=expected["bad_ratio"],
-        source_tokens=sum(len(source) + 1 for source, _ in kept),
-        target_tokens=sum(len(target) + 1 for _, target in kept),
-        copied=sum(source == target for source, target in kept),
-        repeated=len(kept) - len(set(kept)),
-    )
+    assert source.counts == counts
     assert prepared.manifest.fingerprint == fingerprint(pairs)
     assert prepared.lengths().tolist() == [max(map(len, pair)) + 1 for pair in kept]
 

@@ -16,7 +16,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -166,8 +166,7 @@ def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], cons
     partial = folder.with_name(f".partial-{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
-    for side in SIDES:
-        _join(paths, side, dtype, partial)
+    _join(paths, [source.counts for source in sources], dtype, partial)
     _write_manifest(partial, Manifest(settings, state_of(pairs), str(looked_at), sources))
     for file in partial.iterdir():
         sync(file)
@@ -245,15 +244,22 @@ def _prepared_source(source: WeightedSource, paths: list[Path]) -> PreparedSourc
     return PreparedSource(source.name, counts, skipped, lost)
 
 
-def _join(paths: list[Path], side: str, dtype: np.dtype, folder: Path) -> None:
-    """Writes a side's two files, out of all parts."""
-    lengths = np.concatenate([np.zeros(0, np.int64), *(_whole(path)[f"{side}_lengths"] for path in paths)])
-    np.save(folder / file_name(side, "offsets"), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
-    with (folder / file_name(side, "ids")).open("wb") as file:
-        header = {"descr": dtype.str, "fortran_order": False, "shape": (int(lengths.sum()),)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for path in paths:
-            file.write(_whole(path)[f"{side}_ids"].data)
+def _join(paths: list[Path], counts: list[PairCounts], dtype: np.dtype, folder: Path) -> None:
+    """Writes both sides' files out of all parts, each of which is read once."""
+    lengths = {side: [np.zeros(0, np.int64)] for side in SIDES}
+    with ExitStack() as opened:
+        files = {side: opened.enter_context((folder / file_name(side, "ids")).open("wb")) for side in SIDES}
+        for side, file in files.items():
+            tokens = sum(getattr(each, f"{side}_tokens") - each.kept for each in counts)  # which count END
+            header = {"descr": dtype.str, "fortran_order": False, "shape": (tokens,)}
+            np.lib.format.write_array_header_1_0(file, header)
+        for part in map(_whole, paths):
+            for side, file in files.items():
+                file.write(part[f"{side}_ids"].data)
+                lengths[side].append(part[f"{side}_lengths"])
+    for side in SIDES:
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths[side]))]).astype(np.int64)
+        np.save(folder / file_name(side, "offsets"), offsets)
 
 
 def _whole(path: Path) -> Part:

@@ -1,0 +1,30 @@
+"""A training that was stopped, which tests go on with or damage."""
+
+import shutil
+
+import pytest
+
+from tests.experiment.small_recipe import ctrl_c_after, on
+from tests.tiny_run import PAIRS
+from tf_transformer import experiment
+from tf_transformer.runs.directory import RunDirectory
+
+STOPPED = 5  # in the middle of an epoch
+
+
+@pytest.fixture(scope="module")
+def stopped_once(eager, tmp_path_factory):
+    """A recipe, and the folder of a run by it that was stopped."""
+    folder = tmp_path_factory.mktemp("stopped")
+    loaded = on(folder, PAIRS, 64, max_length=32, steps=6, validate_every=3, save_every_seconds=60)
+    with ctrl_c_after(STOPPED):
+        experiment.train(loaded, folder / "run")
+    return loaded, folder / "run"
+
+
+@pytest.fixture
+def stopped(stopped_once, tmp_path):
+    """A recipe, and a run of one's own that was stopped."""
+    loaded, folder = stopped_once
+    shutil.copytree(folder, tmp_path / "stopped")
+    return loaded, RunDirectory(tmp_path / "stopped")
