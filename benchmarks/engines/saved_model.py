@@ -9,15 +9,12 @@ def load(options: Options) -> Translate:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  its ops are in the graph
 
-    compiled = options["batch_size"] <= 2  # larger batches are faster without
-    # All programs of XLA that run at once share this pool, where each takes one thread.
-    threads = options["threads"] if compiled else options["threads"] // options["streams"]
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_intra_op_parallelism_threads(options["threads"] // options["streams"])
     tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
     loaded = tf.saved_model.load(options["model"])
     # The lengths that sources are padded to, and the first one that holds the longest.
     lengths = [length for length in (16, 32, 64, 128) if length < 2 * (options["longest_source"] + 1)]
-    if compiled:
+    if options["batch_size"] <= 2:  # larger batches are faster without
         rows = tf.constant([options["batch_size"]] * len(lengths))
         loaded.signatures["warm_up"](rows=rows, lengths=tf.constant(lengths))
 

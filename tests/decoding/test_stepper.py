@@ -106,7 +106,7 @@ def test_what_a_cache_holds(model):
     for layer, grown in zip(cache["layers"], after["layers"], strict=True):
         assert (layer["keys"].shape, layer["values"].shape) == ((3, 4, 0, 5), (3, 4, 0, 7))
         assert (grown["keys"].shape, grown["values"].shape) == ((3, 4, 2, 5), (3, 4, 2, 7))
-        assert (layer["context_keys"].shape, layer["context_values"].shape) == ((3, 4, 5, 6), (3, 4, 6, 7))
+        assert (layer["context_keys"].shape, layer["context_values"].shape) == ((3, 4, 6, 5), (3, 4, 6, 7))
         assert grown["context_keys"] is layer["context_keys"]
 
     # Of the last sentence both hypotheses, of the others two that go on from one.

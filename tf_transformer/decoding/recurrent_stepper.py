@@ -85,8 +85,8 @@ class RecurrentStepper:
         Returns:
             "outputs" and "memories", of each layer, for each hypothesis of the step before, (batch, beams, d_model);
             "entries", which of the search's entries these hypotheses are, int32 (batch, beams), or -1; "keys" and
-            "values" of the attention, (batch, 1, d_model, source_len) and (batch, 1, source_len, d_model); and "mask",
-            what is added to its logits, float32 (batch, 1, 1, source_len).
+            "values" of the attention, (batch, 1, source_len, d_model); and "mask", what is added to its logits, float32
+            (batch, 1, 1, source_len).
         """
         context = self.encoder(source_ids, training=False)
         keys, values = (ops.expand_dims(apply_dense(context, dense), axis=1) for dense in self.context_in)
@@ -96,7 +96,7 @@ class RecurrentStepper:
             "outputs": [ops.zeros((batch, beams, width), self.dtype) for _ in self.layers],
             "memories": [ops.zeros((batch, beams, width), "float32") for _ in self.layers],
             "entries": ops.full((batch, beams), -1, "int32"),
-            "keys": ops.swapaxes(keys, 2, 3),
+            "keys": keys,
             "values": values,
             "mask": forbidden(source_ids),
         }

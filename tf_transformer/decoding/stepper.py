@@ -98,12 +98,11 @@ class Stepper:
         Returns:
             "layers", for each layer the "keys" and "values" of self-attention, (batch, heads, 0 entries, width), which
             each step makes longer; the "settled_keys" and "settled_values", which `settle` moves them to, since what is
-            made longer is copied; and of encoder-decoder attention the "context_keys", (batch, heads, width,
-            source_len), and "context_values", (batch, heads, source_len, width). "context_mask", what is added to
-            logits, float (batch, 1, 1, source_len). Of a model that is told something also "memory" and "places", as
-            its layer gives them, and "tokens" and "settled_tokens", int32 (batch, 0 entries). A cache of fixed size has
-            `settled_room` settled entries from the start, and `beams` others for each of its "slots", int32
-            (FIXED_ROUND,).
+            made longer is copied; "context_keys" and "context_values" of encoder-decoder attention, (batch, heads,
+            source_len, width), which are final; and "context_mask", what is added to logits, float (batch, 1, 1,
+            source_len). Of a model that is told something also "memory" and "places", as its layer gives them, and
+            "tokens" and "settled_tokens", int32 (batch, 0 entries). A cache of fixed size has `settled_room` settled
+            entries from the start, and `beams` others for each of its "slots", int32 (FIXED_ROUND,).
         """
         context = self.model.encoder(source_ids, training=False)
         fixed = steps is not None
@@ -202,7 +201,7 @@ class _LayerWeights:
         cache = {}
         for name, dense, head_width in zip(("keys", "values"), self.cross_in, widths, strict=True):
             y = ops.reshape(apply_dense(flat, dense), (batch, length, heads, head_width))
-            cache[f"context_{name}"] = ops.transpose(y, (0, 2, 3, 1) if name == "keys" else (0, 2, 1, 3))
+            cache[f"context_{name}"] = ops.transpose(y, (0, 2, 1, 3))
             cache[name], cache[f"settled_{name}"] = (
                 ops.zeros((batch, heads, entries, head_width), y.dtype) for entries in (fresh, settled)
             )
@@ -218,8 +217,7 @@ class _LayerWeights:
         query, key, value = ops.split(y, (key_width, 2 * key_width), axis=-1)
         keys = append(cache["keys"], key, 2, position, slots)
         values = append(cache["values"], value, 2, position, slots)
-        settled = ops.swapaxes(cache["settled_keys"], 2, 3), cache["settled_values"]
-        y = attend(query, [settled, (ops.swapaxes(keys, 2, 3), values)], mask)
+        y = attend(query, [(cache["settled_keys"], cache["settled_values"]), (keys, values)], mask)
         x = self._leave(x, apply_dense(y, self.self_out), self_norm)
 
         query = split_heads(apply_dense(self._enter(x, cross_norm), self.cross_query), beams, heads)

@@ -59,18 +59,18 @@ def attend(query: Any, memories: list[tuple[Any, Any]], mask: Any) -> Any:
 
     Args:
         query: float (batch, heads, beams, width), scaled.
-        memories: keys, (batch, heads, width, its own length), and values, (batch, heads, its own length, width).
+        memories: keys and values, each (batch, heads, its own length, width).
         mask: what is added to the logits, float32 (batch, 1, beams or 1, length of all).
 
     Returns:
         float (batch * beams, heads * width).
     """
-    logits = [ops.matmul(query, keys) for keys, _ in memories]
+    logits = [ops.matmul(query, ops.swapaxes(keys, -1, -2)) for keys, _ in memories]
     joined = logits[0] if len(logits) == 1 else ops.concatenate(logits, axis=-1)
     weights = ops.cast(ops.softmax(ops.cast(joined, "float32") + mask, axis=-1), query.dtype)
     y, start = None, 0
     for keys, values in memories:
-        end = start + ops.shape(keys)[3]
+        end = start + ops.shape(keys)[2]
         part = ops.matmul(weights[..., start:end], values)
         y, start = part if y is None else y + part, end
     _, heads, _, width = y.shape
