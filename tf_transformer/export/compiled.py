@@ -39,7 +39,10 @@ class CompiledSearch(tf.Module):
         self.warm = tf.Variable(tf.zeros([len(ROWS), len(self.lengths)], tf.bool), trainable=False, name="warm")
         matrix = [tf.TensorSpec([None, None], tf.int32)]
         self._fixed = tf.function(fixed, input_signature=matrix, autograph=False, jit_compile=True)
-        self._growing = tf.function(growing, input_signature=matrix, autograph=False)
+        # Kept a call: its thousands of operations, inlined into branches not taken, would each be passed by.
+        self._growing = tf.function(
+            growing, input_signature=matrix, autograph=False, experimental_attributes={"_noinline": True}
+        )
 
     def __call__(self, source_ids: tf.Tensor) -> Found:
         """Translates source ids, int32 (rows, length)."""
