@@ -102,6 +102,7 @@ ONLY_READ = {
     "docs/layers.md": "twenty minutes; tests/benchmarks/test_layers.py does a few sizes",
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
     "docs/translating_a_corpus.md": "several machines; tests/cli/test_shards.py, tests/shards/ and tests/apache_beam/",
+    "docs/more_text.md": "hours of training; tests/cli/test_filter.py runs the command on a few lines",
     "docs/sweeps.md": "half an hour; tests/sweep/ does it with two trainings of two steps",
 }
 

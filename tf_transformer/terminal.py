@@ -149,7 +149,7 @@ def cores() -> int:
 # Arguments of the package, with the names of their command-line options or recipe keys.
 OTHER_NAMES = {
     **{name: "--" + name.replace("_", "-") for name in ("beam_size", "min_length", "max_length", "top_k", "top_p")},
-    **{name: "--" + name for name in ("alpha", "temperature", "seed", "engine", "tokenize", "quantization")},
+    **{name: "--" + name for name in ("alpha", "temperature", "seed", "engine", "tokenize", "quantization", "unit")},
     "num_hypotheses": "--nbest",
     "replace_unknown": "--replace-unknown",
     "vocab_size": "tokenizer.vocab_size",
@@ -208,11 +208,16 @@ def check_new_files(html: Path | None, png: Path | None) -> None:
     if html and html == png:
         raise UserError(f"{html}: given for both --html and --png; give two different files")
     for file in filter(None, (html, png)):
-        if file.exists():
-            raise UserError(f"{file}: already exists and was not changed; give another name")
-        if not file.parent.is_dir():
-            raise UserError(f"{file.parent}: no such folder; create it, or give a file in another folder")
-        check_can_be_made(file)
+        check_new_file(file)
+
+
+def check_new_file(file: Path) -> None:
+    """Raises a UserError if a file can't be written, or if it exists."""
+    if file.exists():
+        raise UserError(f"{file}: already exists and was not changed; give another name")
+    if not file.parent.is_dir():
+        raise UserError(f"{file.parent}: no such folder; create it, or give a file in another folder")
+    check_can_be_made(file)
 
 
 def given(**options: Any) -> dict[str, Any]:

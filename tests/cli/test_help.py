@@ -18,7 +18,9 @@ def test_help_answers_without_tensorflow():
     process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=60)
     print(f"tf-transformer --help: {time.perf_counter() - began:.2f} s")
     assert process.returncode == 0
-    commands = "train prepare sweep evaluate translate parse score-trees average export serve inspect card presets"
+    commands = (
+        "train prepare filter sweep evaluate translate parse score-trees average export serve inspect card presets"
+    )
     for name in (*commands.split(), "recipes", "demo"):
         assert f" {name} " in process.stdout
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines()}
@@ -41,6 +43,11 @@ def test_help_answers_without_tensorflow():
             "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
             "--replace-unknown --cut --paragraphs --engine --batch-size --json --interactive --shards "
             "--shard-lines --shard --output",
+        ),
+        (
+            "filter",
+            "source target --output --unit --min-length --max-length --max-ratio --max-overlap --max-repeats "
+            "--source-script --target-script --min-script --duplicates --dropped --json",
         ),
         ("sweep", "sweep --run-dir --json"),
         ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),

@@ -7,6 +7,7 @@ order of the imports below.
 # isort: off
 from tf_transformer.commands import train
 from tf_transformer.commands import prepare
+from tf_transformer.commands import filter
 from tf_transformer.commands import sweep
 from tf_transformer.commands import evaluate
 from tf_transformer.commands import translate
@@ -22,5 +23,5 @@ from tf_transformer.commands import recipes
 from tf_transformer.commands import demo
 from tf_transformer.commands.app import app
 
-__all__ = ["app", "average", "card", "demo", "evaluate", "export", "inspect", "parse", "prepare", "presets"]
+__all__ = ["app", "average", "card", "demo", "evaluate", "export", "filter", "inspect", "parse", "prepare", "presets"]
 __all__ += ["recipes", "score_trees", "serve", "sweep", "train", "translate"]

@@ -1,0 +1,140 @@
+"""The command `filter`: keep the sentence pairs of two files that look like translations."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from tf_transformer.commands.app import app
+from tf_transformer.commands.options import (
+    DUPLICATES_OPTION,
+    FEWEST_OPTION,
+    JSON_OPTION,
+    MOST_OPTION,
+    OVERLAP_OPTION,
+    RATIO_OPTION,
+    REPEATS_OPTION,
+    SCRIPT_SHARE_OPTION,
+    SOURCE_SCRIPT_OPTION,
+    TARGET_SCRIPT_OPTION,
+    UNIT_OPTION,
+)
+from tf_transformer.errors import UserError
+from tf_transformer.files.whole import written_once
+from tf_transformer.terminal import check_new_file, notes
+
+if TYPE_CHECKING:
+    from tf_transformer.data.text_filters import PairFilter
+
+
+@app.command(name="filter")
+def filter_pairs(
+    source: Annotated[Path, typer.Argument(help="File of source sentences, one per line, plain or gzip.")],
+    target: Annotated[Path, typer.Argument(help="File of their translations, one per line, plain or gzip.")],
+    output: Annotated[
+        str,
+        typer.Option(
+            metavar="PREFIX",
+            help="Where to write the pairs that are kept: clean for clean.en and clean.de, with the files' endings.",
+            show_default=False,
+        ),
+    ],
+    unit: Annotated[str, UNIT_OPTION] = "words",
+    min_length: Annotated[int, FEWEST_OPTION] = 1,
+    max_length: Annotated[int, MOST_OPTION] = 200,
+    max_ratio: Annotated[float, RATIO_OPTION] = 3.0,
+    max_overlap: Annotated[float, OVERLAP_OPTION] = 0.75,
+    max_repeats: Annotated[int, REPEATS_OPTION] = 4,
+    source_script: Annotated[str | None, SOURCE_SCRIPT_OPTION] = None,
+    target_script: Annotated[str | None, TARGET_SCRIPT_OPTION] = None,
+    min_script: Annotated[float, SCRIPT_SHARE_OPTION] = 0.5,
+    duplicates: Annotated[bool, DUPLICATES_OPTION] = False,
+    dropped: Annotated[
+        Path | None,
+        typer.Option(help="File for the pairs that are dropped: the reason, the source and the target, tabs between."),
+    ] = None,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+) -> None:
+    """Keeps the pairs of two files that look like translations of each other, and counts why the others do not."""
+    from tf_transformer.data.text_filters import PairFilter, PairLimits
+
+    pairs = PairFilter(
+        PairLimits(
+            unit=unit,
+            min_length=min_length,
+            max_length=max_length,
+            max_ratio=max_ratio,
+            max_overlap=max_overlap,
+            max_repeats=max_repeats,
+            source_script=source_script,
+            target_script=target_script,
+            min_script=min_script,
+            duplicates=duplicates,
+        )
+    )
+    kept = [Path(output + ending) for ending in _endings(source, target)]
+    if dropped in kept:
+        raise UserError(f"{dropped}: given for --dropped and --output; give two different names")
+    for file in [*kept, *([dropped] if dropped else [])]:
+        check_new_file(file)
+    _write(source, target, pairs, kept, dropped)
+    _show({**pairs.as_dict(), "source": str(kept[0]), "target": str(kept[1])}, as_json)
+
+
+def _endings(source: Path, target: Path) -> tuple[str, str]:
+    """What tells the two files' names apart, such as ".en.gz" and ".de.gz"."""
+    packed = [".gz" if file.suffix == ".gz" else "" for file in (source, target)]
+    names = [Path(file.name.removesuffix(end)).suffix for file, end in zip((source, target), packed, strict=True)]
+    if names[0] == names[1]:
+        names = [".source", ".target"]
+    return names[0] + packed[0], names[1] + packed[1]
+
+
+def _write(source: Path, target: Path, pairs: PairFilter, kept: list[Path], dropped: Path | None) -> None:
+    """Reads all pairs and writes each to where it belongs; the files appear whole once all are read."""
+    from tf_transformer.data.prepared.bar import pairs_bar
+    from tf_transformer.data.sources import TextFiles
+
+    read = TextFiles(source, target, invalid_utf8="skip")
+    with ExitStack() as opened:
+        advance = opened.enter_context(pairs_bar("filtering", notes))
+        sides = [opened.enter_context(_new_file(path)) for path in kept]
+        rest = opened.enter_context(_new_file(dropped)) if dropped else None
+        for pair in read:
+            reason = pairs.reason(*pair)
+            if reason is None:
+                for side, text in zip(sides, pair, strict=True):
+                    side.write(text.encode() + b"\n")
+            elif rest:
+                rest.write("\t".join([reason, *pair]).encode() + b"\n")
+            advance(1)
+    pairs.count_damaged(read.skipped)
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file that appears whole at the end, packed where its name ends in .gz."""
+    with written_once(path, "the pairs") as partial, partial.open("wb") as plain:
+        if path.suffix != ".gz":
+            yield plain
+            return
+        with gzip.GzipFile(filename="", mode="wb", fileobj=plain, mtime=0) as packed:  # the same bytes each time
+            yield packed
+
+
+def _show(found: dict[str, Any], as_json: bool) -> None:
+    from tf_transformer.data.text_filters import REASONS
+
+    if as_json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for reason, count in found["dropped"].items():
+        print(f"{count:>12,} {reason:15} {REASONS[reason]}")
+    print(f"{found['kept']:>12,} kept of {found['pairs']:,} ({found['kept'] / found['pairs']:.1%})")
+    notes.print(f"written: {found['source']} and {found['target']}")
