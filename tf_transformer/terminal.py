@@ -373,6 +373,9 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
         print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
     if "perplexity" in scores:
         print(f"perplexity {scores['perplexity']:.3f} per token")
+    for name, perturbed in scores.get("perturbed", {}).items():
+        figures = f"BLEU {perturbed['bleu']:.2f}   chrF {perturbed['chrf']:.2f}"
+        print(f"{name.replace('_', ' '):10}   {figures}   {perturbed['changed']:,} sentences changed")
     left_out = scores["sentences"] - scores.get("perplexity_sentences", scores["sentences"])
     if left_out:
         notes.print(

@@ -35,8 +35,8 @@ def test_help_answers_without_tensorflow():
         ("prepare", "recipe --set --run-dir"),
         (
             "evaluate",
-            "model --source --reference --trees --lowercase --tokenize --beam-size --alpha --grammar --no-grammar "
-            "--engine --batch-size --json",
+            "model --source --reference --trees --lowercase --tokenize --perturb --beam-size --alpha --grammar "
+            "--no-grammar --engine --batch-size --json",
         ),
         (
             "translate",

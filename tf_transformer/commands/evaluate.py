@@ -52,6 +52,13 @@ def evaluate(
             show_default="the run's setting, or 13a",
         ),
     ] = None,
+    perturb: Annotated[
+        bool,
+        typer.Option(
+            "--perturb",
+            help="Also score copies of the source in lower case, in capitals, without accents and with typos.",
+        ),
+    ] = False,
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
     grammar: Annotated[bool | None, GRAMMAR_OPTION] = None,
@@ -68,10 +75,10 @@ def evaluate(
     check_is_no_file(model)
     changes = given(beam_size=beam_size, alpha=alpha)
     if trees:
-        if source or reference or lowercase or tokenize or engine != "tensorflow":
+        if source or reference or lowercase or tokenize or perturb or engine != "tensorflow":
             raise UserError(
-                "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize and --engine, which "
-                "are for translations"
+                "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize, --perturb and "
+                "--engine, which are for translations"
             )
         _evaluate_parser(model, trees, changes, grammar, batch_size, as_json)
         return
@@ -83,6 +90,8 @@ def evaluate(
     load = session_loader(model, engine, optimise=len(pairs) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.evaluation import evaluate_translations
+        from tf_transformer.perturbation import evaluate_perturbed
+        from tf_transformer.recipe import load_recipe
         from tf_transformer.runs.directory import RunDirectory, is_run
         from tf_transformer.translation import load_translate
 
@@ -92,12 +101,20 @@ def evaluate(
 
         run = RunDirectory.of_model(model)
         scores = experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores(), tokenize)
+        if perturb:
+            translate = load_translate(model, changes)
+            tokenize = tokenize or load_recipe(run.recipe).evaluation.tokenize
+            scores["perturbed"] = evaluate_perturbed(translate, pairs, batch_size, cores(), tokenize)
         _show_and_keep({**where, **scores}, run, as_json)
     else:
         translate = load_translate(model, changes, engine, load)
         scores, _ = evaluate_translations(
             translate, pairs, lowercase, batch_size, streams_of(engine), tokenize or "13a"
         )
+        if perturb:
+            scores["perturbed"] = evaluate_perturbed(
+                translate, pairs, batch_size, streams_of(engine), tokenize or "13a"
+            )
         show_scores({**where, **scores}, as_json)
 
 
