@@ -43,10 +43,11 @@ def evaluate_perturbed(
     Example:
         >>> import tensorflow as tf
         >>> def echo(texts):
-        ...     return {"translation": texts, "score": tf.zeros(len(texts)), "truncated": tf.fill(len(texts), False)}
+        ...     rows = len(texts)
+        ...     return {"translation": tf.constant(texts), "score": tf.zeros(rows), "truncated": tf.fill(rows, False)}
         >>> scores = evaluate_perturbed(echo, [("I saw the old man there.", "I saw the old man there.")])
-        >>> list(scores), scores["upper_case"]["bleu"] < 100
-        (['lower_case', 'upper_case', 'typos'], True)
+        >>> scores["lower_case"]["changed"], scores["upper_case"]["bleu"] < 100, "no_accents" in scores
+        (1, True, False)
     """
     from tf_transformer.translation import translate_texts
 

@@ -31,6 +31,7 @@ pairs = $(abspath $(TEXT))/train
 genuine = {files: [$(pairs).$(SOURCE), $(pairs).$(TARGET)], weight: $(WEIGHT)}
 back = {files: [$(abspath $(OUT))/back-$*/source.txt, $(abspath $(OUT))/back-$*/target.txt], tag: <bt>}
 train = tf-transformer train $(RECIPE) --set data.root=$(DATA) --set seed=$* --run-dir $(@D) $(TRAIN)
+languages = --set data.source_language=$(TARGET) --set data.target_language=$(SOURCE)
 reversed = --set data.$(1)=[$(2).$(TARGET),$(2).$(SOURCE)]
 
 # Whatever stands behind a bar only has to be there: a run that is scored anew is not trained anew.
@@ -41,22 +42,20 @@ all: $(SEEDS:%=$(OUT)/alone-%/scores.json) $(SEEDS:%=$(OUT)/with-%/scores.json)
 # The corpus itself decides how it is shuffled, always in the same way. What val and test have is no monolingual text.
 $(TEXT):
 	rm -rf $@.partial && mkdir -p $@.partial
-	paste $(DATA)/train.$(SOURCE) $(DATA)/train.$(TARGET) \
-	    | shuf --random-source=$(DATA)/train.$(TARGET) > $@.partial/shuffled
+	paste $(DATA)/train.$(SOURCE) $(DATA)/train.$(TARGET) | shuf --random-source=$(DATA)/train.$(TARGET) > $@.partial/shuffled
 	head -n $(PAIRS) $@.partial/shuffled | cut -f 1 > $@.partial/train.$(SOURCE)
 	head -n $(PAIRS) $@.partial/shuffled | cut -f 2 > $@.partial/train.$(TARGET)
-	tail -n +$$(($(PAIRS) + 1)) $@.partial/shuffled | cut -f 2 \
-	    | grep -vxFf <(cat $(DATA)/val.$(TARGET) $(DATA)/$(TEST).$(TARGET)) \
-	    | awk '!seen[$$0]++' > $@.partial/mono.$(TARGET)
-	rm $@.partial/shuffled
+	tail -n +$$(($(PAIRS) + 1)) $@.partial/shuffled | cut -f 2 | awk '!seen[$$0]++' > $@.partial/rest
+	cat $(DATA)/val.$(TARGET) $(DATA)/$(TEST).$(TARGET) > $@.partial/held
+	grep -vxFf $@.partial/held $@.partial/rest > $@.partial/mono.$(TARGET)
+	rm $@.partial/shuffled $@.partial/rest $@.partial/held
 	mv $@.partial $@
 
 $(OUT)/alone-%/scores.json: | $(TEXT)
 	$(train) --set data.train=[$(pairs).$(SOURCE),$(pairs).$(TARGET)]
 
 $(OUT)/backward-%/scores.json: | $(TEXT)
-	$(train) --set data.source_language=$(TARGET) --set data.target_language=$(SOURCE) \
-	    $(call reversed,train,$(pairs)) $(call reversed,validation,val) $(call reversed,test,$(TEST))
+	$(train) $(languages) $(call reversed,train,$(pairs)) $(call reversed,validation,val) $(call reversed,test,$(TEST))
 
 $(OUT)/back-%: | $(OUT)/backward-%/scores.json
 	tf-transformer backtranslate $(OUT)/backward-$* $(TEXT)/mono.$(TARGET) $@ $(BACK)

@@ -31,7 +31,7 @@ def data(tmp_path):
 
 def test_its_commands_are_ones_of_each_kind(data):
     shown = subprocess.run([*MAKE, "-n", f"DATA={data}"], cwd=ROOT, capture_output=True, text=True, check=True)
-    commands = [shlex.split(line) for line in shown.stdout.replace("\\\n", " ").splitlines()]
+    commands = [shlex.split(line) for line in shown.stdout.splitlines()]
     read, recipes = [], {}
     for _, name, *words in (words for words in commands if words[0] == "tf-transformer"):
         parameters = typer.main.get_command(app).commands[name].make_context(name, words).params
