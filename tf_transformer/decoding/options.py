@@ -28,6 +28,8 @@ class DecodingOptions:
         top_p: samples from the most likely tokens whose probabilities add up to this, from 1e-6 to 1.
         seed: random seed for sampling.
         replace_unknown: whether an unknown token is replaced with the source word it attends to most.
+        protect: whether links, mail addresses, placeholders, tags, quantities, emoji, and what stands between ⟦ and ⟧
+            come out as they are.
 
     Raises:
         UserError: an invalid value; the message names the option and what is allowed.
@@ -48,6 +50,7 @@ class DecodingOptions:
     top_p: float = 1.0
     seed: int = 0
     replace_unknown: bool = False
+    protect: bool = False
 
     def __post_init__(self) -> None:
         for name, (least, most) in RANGES.items():

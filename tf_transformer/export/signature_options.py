@@ -28,6 +28,7 @@ OPTION_TYPES = {
     "top_p": "float32",
     "seed": "int32",
     "replace_unknown": "bool",
+    "protect": "bool",
 }
 
 # What its checks say.
@@ -36,6 +37,7 @@ PREFIX_LENGTH = (
     "a prefix has as many tokens as its translation may have, or more; shorten it, or raise max_length, or the "
     "extra_length that the translator is made with"
 )
+PREFIX_PROTECTED = "a prefix can't be given where text is protected; leave out one of the two"
 POSITIONS = "more than the model has positions; take no more"  # of min_length
 
 
@@ -122,6 +124,6 @@ def _no_prefix(texts: list[str] | tf.Tensor) -> list[str] | tf.Tensor:
 
 def _refusal(message: str, options: DecodingOptions) -> UserError | None:
     """What the signature's own checks found wrong, if it was they that failed."""
-    told = {message: message for message in (PREFIX_SHAPE, PREFIX_LENGTH)}
+    told = {message: message for message in (PREFIX_SHAPE, PREFIX_LENGTH, PREFIX_PROTECTED)}
     told[POSITIONS] = f"min_length is {options.min_length}: {POSITIONS}"
     return next((UserError(line) for check, line in told.items() if check in message), None)
