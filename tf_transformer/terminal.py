@@ -152,6 +152,7 @@ OTHER_NAMES = {
     **{name: "--" + name for name in ("alpha", "temperature", "seed", "engine", "tokenize", "quantization", "unit")},
     "num_hypotheses": "--nbest",
     "replace_unknown": "--replace-unknown",
+    "protect": "--protect",
     "vocab_size": "tokenizer.vocab_size",
 }
 

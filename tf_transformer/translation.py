@@ -210,6 +210,7 @@ def _load_saved_model(path: Path, changes: dict[str, Any], load: LoadSignature |
         lambda texts, prefix, values: signature(text=texts, prefix=prefix, **values),
         own_options(path).changed(**changes),
         several="num_hypotheses" in changes,
+        known=known_options(path),
     )
 
 
@@ -243,11 +244,22 @@ def own_options(path: Path) -> DecodingOptions:
         return load_recipe(RunDirectory.of_model(path).recipe).evaluation.decoding_options()
     file = path / "assets.extra" / OPTIONS_FILE
     try:
-        return DecodingOptions(**json.loads(file.read_text(encoding="utf-8")))
+        return DecodingOptions(**_read_options(path))
     except (OSError, ValueError, TypeError) as error:
         raise UserError(
             f"{file}: can't be read as the options of an export ({error}); export the model again"
         ) from None
+
+
+def known_options(path: Path) -> set[str]:
+    """The options that a SavedModel knows: one of an earlier version may lack some."""
+    return set(_read_options(path))
+
+
+def _read_options(path: Path) -> dict[str, Any]:
+    from tf_transformer.export.saved_model import OPTIONS_FILE
+
+    return json.loads((path / "assets.extra" / OPTIONS_FILE).read_text(encoding="utf-8"))
 
 
 def translate_texts(

@@ -19,6 +19,7 @@ from tf_transformer.commands.options import (
     MODEL_ARGUMENT,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.protection.glossary import Glossary
 from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.terminal import (
     check_is_no_file,
@@ -81,6 +82,21 @@ def translate(
             "--replace-unknown", help="Replace an unknown output token with the source word it attends to most."
         ),
     ] = False,
+    protect: Annotated[
+        bool,
+        typer.Option(
+            "--protect",
+            help="Keep links, mail addresses, {placeholders}, tags, numbers with units, emoji, and text between ⟦ and ⟧ "
+            "as they are.",
+        ),
+    ] = False,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of terms and their translations, one pair per line with a tab between; they are used wherever a "
+            "term occurs. Includes --protect.",
+        ),
+    ] = None,
     cut: Annotated[
         bool,
         typer.Option("--cut", help="Cut sentences that exceed the model's maximum length, instead of stopping."),
@@ -137,7 +153,9 @@ def translate(
         top_p=top_p,
         seed=seed,
         replace_unknown=replace_unknown or None,
+        protect=protect or glossary is not None or None,
     )
+    terms = Glossary.read(glossary) if glossary else None
     if temperature and alpha is not None and not (nbest or as_json):
         raise UserError(
             "--alpha has no effect here: with --temperature it only changes scores, which are not shown; leave it out, "
@@ -149,8 +167,10 @@ def translate(
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
     if interactive:
-        if file or as_json or paragraphs or shards:
-            raise UserError("--interactive translates what you type; leave out FILE, --json, --paragraphs and --shards")
+        if file or as_json or paragraphs or shards or terms:
+            raise UserError(
+                "--interactive translates what you type; leave out FILE, --json, --paragraphs, --shards and --glossary"
+            )
         from tf_transformer.interactive import converse
 
         converse(model, changes, engine)
@@ -171,6 +191,8 @@ def translate(
             from tf_transformer.translation import load_translate, own_options, translate_texts
 
         function = load_translate(model, changes, engine, load)
+        if terms:
+            function = terms.applied(function)
         language = source_language(model) if paragraphs else None
         if (
             nbest
@@ -209,7 +231,12 @@ def translate(
 
         if file is None:
             raise UserError("--shards needs FILE: a shard is found by its place in a file; give one, plain or gzip")
-        options = given(**changes, json=as_json or None, paragraphs=paragraphs or None)
+        options = given(
+            **changes,
+            glossary=terms.fingerprint if terms else None,
+            json=as_json or None,
+            paragraphs=paragraphs or None,
+        )
         translate_in_shards(
             file,
             shard_lines or SHARD_LINES,

@@ -112,7 +112,7 @@ def _before_the_full_stop(text: str) -> tuple[int, int]:
 
 
 def _with_placeholders(text: str, places: list[tuple[tuple[int, int], str]]) -> str:
-    """The text with each name in its place, from the last place to the first; one that replaces nothing gets a blank."""
+    """The text with each name in its place, and a blank before it where it replaces nothing."""
     for (start, end), name in sorted(places, reverse=True):
         blank = " " if start == end and start > 0 else ""
         text = f"{text[:start]}{blank}{name}{text[end:]}"

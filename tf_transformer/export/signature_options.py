@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,10 @@ def option_tensors(options: DecodingOptions) -> dict[str, tf.Tensor]:
 
 
 def with_options(
-    signature: Callable[[Any, Any, dict[str, np.generic]], Output], options: DecodingOptions, several: bool
+    signature: Callable[[Any, Any, dict[str, np.generic]], Output],
+    options: DecodingOptions,
+    several: bool,
+    known: Collection[str] = tuple(OPTION_TYPES),
 ) -> Callable[..., Output]:
     """Makes a function that translates with options, from a translator's signature or an exported one.
 
@@ -90,14 +93,22 @@ def with_options(
             gets them, prefixes a list or a tensor of strings.
         options: how to decode.
         several: whether all the hypotheses are wanted, (batch, num_hypotheses), or one a text, (batch,).
+        known: the options that the signature takes: an export of an earlier version lacks some.
 
     Returns:
         A function of texts, a list or a tensor, and, where it is wanted, of what each translation must begin with,
         strings (batch,). It returns what `Translator.translate` does, and raises a UserError for too few prefixes, and
         for an option or a prefix that the model's positions have no room for.
+
+    Raises:
+        UserError: an option is not known to the signature.
     """
+    for name in sorted(set(OPTION_TYPES) - set(known)):
+        if getattr(options, name) != getattr(DecodingOptions, name):
+            raise UserError(f"{name}: this export is of an earlier version without this option; export the model again")
     # Of several samples the best is none drawn by chance.
     values = option_values(options if several else replace(options, num_hypotheses=1))
+    values = {name: value for name, value in values.items() if name in known}
 
     def translate(texts: list[str] | tf.Tensor, prefix: Sequence[str] | None = None) -> Output:
         check_is_list(texts, "texts")

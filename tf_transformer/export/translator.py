@@ -303,7 +303,7 @@ class Translator(Exploring, tf.Module):
         protect: bool | None = None,
         replace_unknown: bool | None = None,
     ) -> tf.Tensor:
-        """Maps ids (batch, hypotheses, length) to texts (batch, hypotheses); the translator's own options unless given."""
+        """Maps ids (batch, hypotheses, length) to texts (batch, hypotheses), with its own options unless given."""
         protect = self.options.protect if protect is None else protect
         replace_unknown = self.options.replace_unknown if replace_unknown is None else replace_unknown
         target = self.tokenizers.target
@@ -325,9 +325,11 @@ class Translator(Exploring, tf.Module):
             if words is None:
                 return target.detokenize(parts)
             padded = tf.reshape(tf.pad(words, [[0, 0], [0, 1]]), [-1])
-            return target.detokenize_with(parts.to_tensor(), tokens.with_values(tf.gather(padded, tokens.values)).to_tensor())
+            return target.detokenize_with(
+                parts.to_tensor(), tokens.with_values(tf.gather(padded, tokens.values)).to_tensor()
+            )
 
-        places = find_places(taken, self.tokenizers.source, target, flat, alignment)
+        places = find_places(taken, self.tokenizers.source, target, source_ids, flat, alignment)
         return tf.reshape(put_back(taken, places, target.begins_word(flat), text_of), shape)
 
     def _aligned_words(self, text: tf.Tensor, alignment: tf.Tensor) -> tf.Tensor:

@@ -31,6 +31,4 @@ _VARIANT = "[\U0001f3fb-\U0001f3ff\ufe0f]*"
 _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}{_VARIANT}(?:\u200d{_PICTURE}{_VARIANT})*"
 
 # Groups 1 and 3 are what is protected, group 2 what is not. Of two that match at one place the first counts.
-PATTERN = (
-    f"({'|'.join([MARKED, _LINK, _MAIL, _PLACEHOLDER, _TAG])})|({_NO_QUANTITY})|({'|'.join([_QUANTITY, _EMOJI])})"
-)
+PATTERN = f"({'|'.join([MARKED, _LINK, _MAIL, _PLACEHOLDER, _TAG])})|({_NO_QUANTITY})|({'|'.join([_QUANTITY, _EMOJI])})"

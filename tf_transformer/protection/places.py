@@ -26,7 +26,9 @@ class Places(NamedTuple):
     gaps: tf.Tensor
 
 
-def find_places(taken: Taken, source: Tokenizer, target: Tokenizer, ids: tf.Tensor, alignment: tf.Tensor) -> Places:
+def find_places(
+    taken: Taken, source: Tokenizer, target: Tokenizer, source_ids: tf.Tensor, ids: tf.Tensor, alignment: tf.Tensor
+) -> Places:
     """Finds a place for each span.
 
     It is that of its placeholder, the first if the model wrote it twice. If the model read a text in place of the span,
@@ -37,11 +39,13 @@ def find_places(taken: Taken, source: Tokenizer, target: Tokenizer, ids: tf.Tens
         source: the tokenizer of the texts.
         target: that of the translations.
         ids: int32 (batch, length), the translations, with at least one padding token.
+        source_ids: int32 (batch, source length), what the model read.
         alignment: int32 (batch, length), as `align` gives it: for each token the place in the source.
     """
     is_token = (ids != PAD_ID) & (ids != END_ID)
     number_of_tokens = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
     starts_word = _starts_word(target, ids)
+    alignment = _with_full_stops(source, target, source_ids, ids, alignment)
     begin, end = (_count_tokens(source, text) for text in (taken.before, taken.until))
 
     of_placeholder = _first(_placeholders_of(target, ids, taken.is_span))
@@ -81,6 +85,20 @@ def _by_alignment(
     is_end = tf.range(tf.shape(stays)[1] + 1) == number_of_tokens[:, None]
     allowed = tf.pad(starts_word, [[0, 0], [0, 1]]) | is_end
     return tf.argmax(tf.where(allowed[:, None], agreeing, -1.0), axis=2, output_type=tf.int32)
+
+
+def _with_full_stops(
+    source: Tokenizer, target: Tokenizer, source_ids: tf.Tensor, ids: tf.Tensor, alignment: tf.Tensor
+) -> tf.Tensor:
+    """The alignment, but for a full stop or the like at the end: it goes with the source's, whatever it attends to."""
+    ends = []
+    for tokenizer, tokens in ((source, source_ids), (target, ids)):
+        is_token = (tokens != PAD_ID) & (tokens != END_ID)
+        last = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)[:, None] - 1
+        is_mark = tf.strings.regex_full_match(tokenizer.piece_texts(tokens), _MARKS)
+        ends.append((is_mark & (tf.range(tf.shape(tokens)[1]) == last), last))
+    (source_mark, last), (target_mark, _) = ends
+    return tf.where(target_mark & tf.reduce_any(source_mark, axis=1, keepdims=True), last, alignment)
 
 
 def _last_words(aligned: tf.Tensor, starts_word: tf.Tensor) -> tf.Tensor:

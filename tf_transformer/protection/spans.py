@@ -74,7 +74,9 @@ def take_out(texts: tf.Tensor, placeholders: bool) -> Taken:
     binds_left = is_span & (follows_span | tf.strings.regex_full_match(left, f"(?s).*{_BINDS}"))
     binds_right = is_span & (precedes_span | tf.strings.regex_full_match(right, f"(?s){_BINDS}.*"))
 
-    given = tf.where(tf.strings.regex_full_match(found, MARKED), tf.strings.regex_replace(found, PARTS_OF_MARKED, r"\1"), "")
+    given = tf.where(
+        tf.strings.regex_full_match(found, MARKED), tf.strings.regex_replace(found, PARTS_OF_MARKED, r"\1"), ""
+    )
     has_placeholder = is_span & (number < (len(PLACEHOLDERS) if placeholders else 0))
     names = tf.gather(tf.constant(PLACEHOLDERS), tf.minimum(number, len(PLACEHOLDERS) - 1))
     read = tf.where(has_placeholder, names, given)

@@ -19,8 +19,8 @@ class TokenizerKind:
 
     Attributes:
         get_class: gives its class.
-        learn: makes one out of texts, the size of its vocabulary, whose texts they are, for errors, and the symbols that
-            it never splits.
+        learn: makes one out of texts, the size of its vocabulary, whose texts they are, for errors, and the symbols
+            that it never splits.
         has_symbols: whether it can have such symbols.
         parts_words: whether it parts words at punctuation, so that a parser can't be told which word comes next.
     """
