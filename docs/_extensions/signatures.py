@@ -87,6 +87,10 @@ MEANING = {
     "top_p": ("", "samples from the most likely tokens whose probabilities add up to this, from 1e-6 to 1"),
     "seed": ("", "random seed for sampling; a text's samples do not depend on the rest of the batch"),
     "replace_unknown": ("", "whether an unknown token is replaced with the source word it attends to most"),
+    "protect": (
+        "",
+        "whether links, placeholders, tags and the like, and what stands between ⟦ and ⟧, come out unchanged",
+    ),
 }
 BEST_FIRST = ("batch, n", "translations, best first; if there are fewer than n, the rest are empty")
 THEIR_SCORES = ("batch, n", "their scores, as in `translate`; -inf where there is no translation")

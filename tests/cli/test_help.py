@@ -41,7 +41,7 @@ def test_help_answers_without_tensorflow():
         (
             "translate",
             "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
-            "--replace-unknown --cut --paragraphs --engine --batch-size --json --interactive --shards "
+            "--replace-unknown --protect --glossary --cut --paragraphs --engine --batch-size --json --interactive --shards "
             "--shard-lines --shard --output",
         ),
         (

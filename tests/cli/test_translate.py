@@ -249,6 +249,7 @@ def echo(tmp_path_factory):
             {"temperature": 0.75, "top_k": 5, "top_p": 0.5, "seed": 3},
         ),
         ("--replace-unknown", {"replace_unknown": True}),
+        ("--protect", {"protect": True}),
     ],
 )
 def test_an_option_is_asked_for_in_place_of_the_exports_own(command, echo, words, changed):

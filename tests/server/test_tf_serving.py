@@ -110,7 +110,7 @@ def test_further_refusals(client, asked, told):
 
 
 def with_options(**changes):
-    names = "prefix beam_size num_hypotheses alpha min_length max_length temperature top_k top_p seed replace_unknown"
+    names = "prefix beam_size num_hypotheses alpha min_length max_length temperature top_k top_p seed replace_unknown protect"
     inputs = {name: INPUTS[name] for name in names.split()}
     return {"text": ["A man."], **inputs, "prefix": [""], **changes}
 

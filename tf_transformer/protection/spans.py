@@ -12,8 +12,10 @@ from tf_transformer.protection.placeholders import PLACEHOLDERS
 # Around a span, while spans are looked for: control characters, which no text has.
 _BEGINS, _ENDS = "\x1d", "\x1e"
 
-# What belongs to a span beside it where there is no blank, as in <b>dog; other marks, such as a full stop, do not.
-_BINDS = r"[\pL\pN_/#@+=-]"
+# What belongs to a span if there is no blank between them, as in <b>dog.</b>: before it all but an opening bracket or
+# quotation mark, behind it no full stop or the like.
+_BINDS_BEFORE = r"[^\s(\[{«„“‘\"']"
+_BINDS_BEHIND = r"[\pL\pN_/#@+=-]"
 _CLOSES = r"[.,;:!?)\]}»”’…]"
 
 
@@ -71,8 +73,8 @@ def take_out(texts: tf.Tensor, placeholders: bool) -> Taken:
     number = tf.broadcast_to(tf.range(tf.shape(found)[1]), tf.shape(found))
     is_span = number < numbers[:, None]
     follows_span, precedes_span = (left == "") & (number > 0), (right == "") & (number + 1 < numbers[:, None])
-    binds_left = is_span & (follows_span | tf.strings.regex_full_match(left, f"(?s).*{_BINDS}"))
-    binds_right = is_span & (precedes_span | tf.strings.regex_full_match(right, f"(?s){_BINDS}.*"))
+    binds_left = is_span & (follows_span | tf.strings.regex_full_match(left, f"(?s).*{_BINDS_BEFORE}"))
+    binds_right = is_span & (precedes_span | tf.strings.regex_full_match(right, f"(?s){_BINDS_BEHIND}.*"))
 
     given = tf.where(
         tf.strings.regex_full_match(found, MARKED), tf.strings.regex_replace(found, PARTS_OF_MARKED, r"\1"), ""
