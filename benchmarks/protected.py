@@ -182,8 +182,8 @@ def main() -> None:
                 for texts, wanted in zip(found, (expected, reference, reference), strict=True)
             )
             print(
-                f"  {len(cases):,} sentences in which one takes a word's place: BLEU of the whole {in_place_of:.2f}, with "
-                f"the word as a term {of_terms:.2f}, of the untouched sentences {untouched:.2f}",
+                f"  {len(cases):,} sentences in which one takes a word's place: BLEU of the whole {in_place_of:.2f}; "
+                f"with the word as a term {of_terms:.2f}, of the untouched sentences {untouched:.2f}",
                 flush=True,
             )
             lost = [(each, text) for each, text in pairs if not all(survivors(each, text))]

@@ -41,8 +41,8 @@ def test_help_answers_without_tensorflow():
         (
             "translate",
             "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
-            "--replace-unknown --protect --glossary --cut --paragraphs --engine --batch-size --json --interactive --shards "
-            "--shard-lines --shard --output",
+            "--replace-unknown --protect --glossary --alignments --cut --paragraphs --engine --batch-size --json "
+            "--interactive --shards --shard-lines --shard --output",
         ),
         (
             "filter",

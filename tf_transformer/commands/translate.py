@@ -23,6 +23,7 @@ from tf_transformer.protection.glossary import Glossary
 from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.terminal import (
     check_is_no_file,
+    check_new_file,
     given,
     notes,
     open_sentences,
@@ -86,8 +87,8 @@ def translate(
         bool,
         typer.Option(
             "--protect",
-            help="Keep links, mail addresses, {placeholders}, tags, numbers with units, emoji, and text between ⟦ and ⟧ "
-            "as they are.",
+            help="Keep links, mail addresses, {placeholders}, tags, numbers with units, emoji, and text between ⟦ and "
+            "⟧ as they are.",
         ),
     ] = False,
     glossary: Annotated[
@@ -95,6 +96,13 @@ def translate(
         typer.Option(
             help="File of terms and their translations, one pair per line with a tab between; they are used wherever a "
             "term occurs. Includes --protect.",
+        ),
+    ] = None,
+    alignments: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write word alignments to: a line for each translation, such as 0-0 1-2: source word, target "
+            "word, counted from 0."
         ),
     ] = None,
     cut: Annotated[
@@ -166,6 +174,13 @@ def translate(
     if sys.stdout is None:
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
+    if alignments:
+        if protect or glossary or paragraphs or interactive or shards or engine != "tensorflow":
+            raise UserError(
+                "--alignments are of what the model itself reads and writes, line by line; leave out --protect, "
+                "--glossary, --paragraphs, --interactive, --shards and --engine"
+            )
+        check_new_file(alignments)
     if interactive:
         if file or as_json or paragraphs or shards or terms:
             raise UserError(
@@ -190,6 +205,9 @@ def translate(
             from tf_transformer.paragraphs import translate_paragraphs
             from tf_transformer.translation import load_translate, own_options, translate_texts
 
+            if alignments:
+                from tf_transformer.inspection.pharaoh import load_align
+
         function = load_translate(model, changes, engine, load)
         if terms:
             function = terms.applied(function)
@@ -203,6 +221,7 @@ def translate(
         ):
             notes.print(f"--nbest {nbest} raises the beam size from {width} to {nbest}; set another with --beam-size")
         streams = streams_of(engine)
+        align = load_align(model, load) if alignments else None
 
         def translated(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[bytes]:
             texts = [line for _, line in lines]
@@ -212,6 +231,10 @@ def translate(
                 )
             else:
                 translations = translate_texts(function, texts, batch_size, streams, advance, window)
+            if alignments:
+                translations = list(translations)
+                with alignments.open("a", encoding="utf-8") as file:
+                    file.writelines(f"{line}\n" for line in align(texts, [each.text for each in translations]))
             for (number, _), translation in zip(lines, translations, strict=True):
                 if translation.truncated and not cut:
                     raise UserError(
