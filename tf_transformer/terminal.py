@@ -204,7 +204,7 @@ def check_can_be_made(path: Path) -> None:
         raise UserError(f"{path}: can't be written: {nearest} is not a folder you can write to; give another path")
 
 
-def check_new_files(html: Path | None, png: Path | None) -> None:
+def check_new_page_and_image(html: Path | None, png: Path | None) -> None:
     """Raises a UserError if a page or an image can't be written, or if the file exists."""
     if html and html == png:
         raise UserError(f"{html}: given for both --html and --png; give two different files")

@@ -9,7 +9,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "demo": ["DemoSource"],
         "failures": ["original_errors"],
         "filters": ["PairCounts", "count_pairs"],
-        "text_filters": ["PairFilter", "PairLimits"],
+        "masked": ["MaskedPairs"],
         "sources": ["TextFiles", "TfdsSource", "TsvFile"],
+        "text_filters": ["PairFilter", "PairLimits"],
     },
 )

@@ -56,7 +56,7 @@ def load_align(path: str | os.PathLike, load: LoadSignature | None = None) -> Al
             output = attention(source=[sources[i] for i in batch], target=[targets[i] for i in batch])
             columns = [np.asarray(output[name]) for name in ("source_tokens", "target_tokens", "alignment")]
             for i, *row in zip(batch, *columns, strict=True):
-                lines[i] = pharaoh(word_links(sources[i], targets[i], *row))
+                lines[i] = as_pharaoh(word_links(sources[i], targets[i], *row))
         return (lines[i] for i in range(len(sources)))
 
     return align
@@ -100,11 +100,11 @@ def word_links(
     )
 
 
-def pharaoh(links: Sequence[tuple[int, int]]) -> str:
+def as_pharaoh(links: Sequence[tuple[int, int]]) -> str:
     """Links in the Pharaoh form.
 
     Example:
-        >>> pharaoh([(0, 0), (1, 2)])
+        >>> as_pharaoh([(0, 0), (1, 2)])
         '0-0 1-2'
     """
     return " ".join(f"{source}-{target}" for source, target in links)
