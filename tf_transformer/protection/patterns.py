@@ -16,7 +16,7 @@ _TAG = r"</?[A-Za-z][^<>]*>|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z]+);"
 
 _NUMBER = "[-−+]?[0-9]+(?:[.,:'’][0-9]+)*"
 _BLANK = "[ \u00a0\u202f]?"
-_SIGN = "°[CF]|[kcdmµ]?m[²³]|[%‰€£¥°]"
+_SIGN = r"°[CF]|[kcdmµ]?m[²³]|[%‰]\B|[€£¥°]"
 _UNIT = (
     "(?:km/h|m/s|mph|[kcdmµn]?m|mi|ft|yd|[kmµ]?g|lbs?|oz|t|[mcdh]?[lL]|ms|s|min|h|[kMG]?Hz|[kMG]?Wh?|[km]?V|m?Ah?|"
     r"[kMG]bit/s|[kKMGT]i?B|px|pt|dpi|fps|[kMh]?Pa|k?J|k?cal|EUR|USD|GBP|CHF)\b"

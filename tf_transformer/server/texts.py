@@ -185,8 +185,10 @@ def _translated(document: list[_Part], results: Iterator[Translation], markup: b
 def _escaped(text: str, source: str) -> str:
     """A translation as HTML, in which only the source's own tags and entities are any."""
     own = {*_TAG.findall(source), *re.findall("&(?:lt|gt|amp);", source)}
-    pieces = re.split("|".join(["(?!)", *map(re.escape, own)]).join("()"), text)
-    return "".join(piece if piece in own else html.escape(piece, quote=False) for piece in pieces)
+    escaped = html.escape(text, quote=False)
+    for each in sorted(own, key=len, reverse=True):  # tags before the entities in them
+        escaped = escaped.replace(html.escape(each, quote=False), each)
+    return escaped
 
 
 def _ranked(translation: Translation, rank: int) -> str:
