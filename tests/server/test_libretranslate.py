@@ -139,7 +139,9 @@ def test_protected_text(client):
 def test_tags_inside_of_a_sentence_do_not_part_it(client):
     """The sentence is translated as a whole; its tags and entities are there once, and block tags stay outside."""
     words = SOURCES[0].split()
-    html = f'<p>{words[0]} <a href="x.html?a&amp;b">{" ".join(words[1:])}</a> &lt;b&gt; &amp;<br></p>\n<p>{SOURCES[1]}</p>'
+    html = (
+        f'<p>{words[0]} <a href="x.html?a&amp;b">{" ".join(words[1:])}</a> &lt;b&gt; &amp;<br></p>\n<p>{SOURCES[1]}</p>'
+    )
     answer = translate(client, q=html, format="html", protect=True).json()["translatedText"]
     first, second = answer.split("\n")
     assert second == f"<p>{TARGETS[1]}</p>"
