@@ -79,7 +79,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
         "tokenizer": _set(recipe.tokenizer),
         "corpus": {
             **{key: value for key, value in _set(data).items() if key in ("kind", "dataset", *DEMO_SPLITS)},
-            **({"train": _in_words(data.sources())} if len(data.sources()) > 1 else {}),
+            **({"train": _in_words(data.sources())} if data.sources() is data.train else {}),
             "checksums": began.get("corpus"),
         },
         "training": {

@@ -243,6 +243,7 @@ def test_noise_is_drawn_once_and_tokenised_once(short, tmp_path, console, monkey
     run = experiment.train(noisy, tmp_path / "run")
     assert same_weights(run, experiment.train(noisy, tmp_path / "undisturbed"))
     assert load_recipe(run.recipe) == noisy
+    assert "pairs.en and pairs.de with noise (typos 0.5, seed 2) (weight 1)" in run.card.read_text(encoding="utf-8")
     monkeypatch.undo()
     other = load_recipe(
         tmp_path / "one.yaml", [f"data.train=[{{files: [pairs.en, pairs.de]}}, {copies.replace('0.5', '0.4')}]"]

@@ -1,4 +1,4 @@
-"""Sources of sentence pairs, and batches of them."""
+"""Sources of sentence pairs, filters and noise, and batches."""
 
 import lazy_loader
 
@@ -9,7 +9,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "demo": ["DemoSource"],
         "failures": ["original_errors"],
         "filters": ["PairCounts", "count_pairs"],
-        "text_filters": ["PairFilter", "PairLimits"],
+        "noise": ["Noise"],
         "sources": ["TextFiles", "TfdsSource", "TsvFile"],
+        "text_filters": ["PairFilter", "PairLimits"],
     },
 )
