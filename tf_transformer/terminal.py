@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -117,11 +117,13 @@ def _silent_standard_error() -> Iterator[None]:
         os.close(saved)
 
 
-def session_loader(model: Path, engine: str = "tensorflow", optimise: bool = False) -> LoadSignature | None:
+def session_loader(
+    models: Path | Sequence[Path], engine: str = "tensorflow", optimise: bool = False
+) -> LoadSignature | None:
     """What loads a SavedModel's signatures without importing TensorFlow for Python, which takes seconds.
 
     Args:
-        model: what the user gave as a model.
+        models: what the user gave as a model, or as models of an ensemble, none of which is a SavedModel.
         engine: what is to run it.
         optimise: whether its graph is made faster first, which pays where thousands of sentences are.
 
@@ -131,7 +133,8 @@ def session_loader(model: Path, engine: str = "tensorflow", optimise: bool = Fal
     """
     from tf_transformer.session.c_api import find_library
 
-    if engine != "tensorflow" or not os.path.isfile(model / "saved_model.pb") or find_library() is None:
+    model, *others = [models] if isinstance(models, Path) else models
+    if engine != "tensorflow" or others or not os.path.isfile(model / "saved_model.pb") or find_library() is None:
         return None
 
     def load(path: Path, name: str) -> Signature | None:

@@ -35,13 +35,13 @@ def test_help_answers_without_tensorflow():
         ("prepare", "recipe --set --run-dir"),
         (
             "evaluate",
-            "model --source --reference --trees --lowercase --tokenize --beam-size --alpha --grammar --no-grammar "
+            "model... --source --reference --trees --lowercase --tokenize --beam-size --alpha --grammar --no-grammar "
             "--engine --batch-size --json",
         ),
         (
             "translate",
-            "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
-            "--replace-unknown --cut --paragraphs --engine --batch-size --json --interactive --shards "
+            "model... [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p "
+            "--seed --replace-unknown --cut --paragraphs --engine --batch-size --json --interactive --shards "
             "--shard-lines --shard --output",
         ),
         (
@@ -52,7 +52,7 @@ def test_help_answers_without_tensorflow():
         ("sweep", "sweep --run-dir --json"),
         ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),
         ("score-trees", "gold predicted --json"),
-        ("export", "run dest --format --beam-size --alpha --float16 --quantization"),
+        ("export", "run... dest --format --beam-size --alpha --float16 --quantization"),
         ("average", "run --last"),
         (
             "serve",

@@ -15,7 +15,7 @@ from tf_transformer.commands.options import (
     ENGINE_OPTION,
     GRAMMAR_OPTION,
     JSON_OPTION,
-    MODEL_ARGUMENT,
+    MODELS_ARGUMENT,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.terminal import (
@@ -37,7 +37,7 @@ MANY = 4000
 
 @app.command()
 def evaluate(
-    model: Annotated[Path, MODEL_ARGUMENT],
+    models: Annotated[list[Path], MODELS_ARGUMENT],
     source: Annotated[Path | None, typer.Option(help="File of sentences to translate, one per line.")] = None,
     reference: Annotated[Path | None, typer.Option(help="File of their reference translations, one per line.")] = None,
     trees: Annotated[
@@ -61,13 +61,18 @@ def evaluate(
 ) -> None:
     """Translates or parses a file and scores the output.
 
-    The scores of a run's best model are also written to its scores.json; those of a single checkpoint are not.
+    The scores of a run's best model are also written to its scores.json; those of a single checkpoint are not, nor
+    those of several models, which translate together as an ensemble.
     """
     from tf_transformer.data.sources import TextFiles
 
-    check_is_no_file(model)
+    for model in models:
+        check_is_no_file(model)
+    model, *others = models
     changes = given(beam_size=beam_size, alpha=alpha)
     if trees:
+        if others:
+            raise UserError(f"--trees scores one parser, and {len(models)} models are given; give one of them")
         if source or reference or lowercase or tokenize or engine != "tensorflow":
             raise UserError(
                 "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize and --engine, which "
@@ -80,21 +85,21 @@ def evaluate(
     if grammar is not None:
         raise UserError("--grammar and --no-grammar are for parsers; use them with --trees FILE, or leave them out")
     pairs = list(TextFiles(source, reference))
-    load = session_loader(model, engine, optimise=len(pairs) >= MANY)
+    load = session_loader(models, engine, optimise=len(pairs) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.evaluation import evaluate_translations
         from tf_transformer.runs.directory import RunDirectory, is_run
         from tf_transformer.translation import load_translate
 
     where = {"source": str(source), "reference": str(reference), **changes}
-    if engine == "tensorflow" and is_run(model):
+    if engine == "tensorflow" and not others and is_run(model):
         from tf_transformer import experiment
 
         run = RunDirectory.of_model(model)
         scores = experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores(), tokenize)
         _show_and_keep({**where, **scores}, run, as_json)
     else:
-        translate = load_translate(model, changes, engine, load)
+        translate = load_translate(models, changes, engine, load)
         scores, _ = evaluate_translations(
             translate, pairs, lowercase, batch_size, streams_of(engine), tokenize or "13a"
         )

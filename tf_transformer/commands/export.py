@@ -17,8 +17,14 @@ FORMATS = ("savedmodel", "ctranslate2")
 
 @app.command()
 def export(
-    run: Annotated[
-        Path, typer.Argument(help="Folder of a run, or a checkpoint (RUN/checkpoints/FILE.keras).", show_default=False)
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Folder of a run, or a checkpoint (RUN/checkpoints/FILE.keras); several for a SavedModel of their "
+            "ensemble.",
+            show_default=False,
+        ),
     ],
     destination: Annotated[
         Path,
@@ -48,7 +54,10 @@ def export(
         typer.Option(help="Type that CTranslate2 stores the weights in: int8, int16, float16, ...", show_default=False),
     ] = None,
 ) -> None:
-    """Exports a run's best model as a SavedModel that includes the tokenizer, or for CTranslate2."""
+    """Exports a run's best model as a SavedModel that includes the tokenizer, or for CTranslate2.
+
+    Several runs are exported as one SavedModel, which translates with all of them as an ensemble.
+    """
     changes = given(beam_size=beam_size, alpha=alpha)
     if file_format not in FORMATS:
         raise UserError(f"--format is {file_format}; choose from {', '.join(FORMATS)}")
@@ -61,12 +70,18 @@ def export(
         raise UserError(
             "--quantization is for CTranslate2; add --format ctranslate2, or give --float16 for a SavedModel"
         )
+    from tf_transformer.runs.directory import RunDirectory, is_run
+    from tf_transformer.translation import NO_ENSEMBLE_IN_CTRANSLATE2
+
+    if is_run(destination):
+        raise UserError(f"{destination}: a run, where DEST is expected; give as last a folder such as savedmodels/NAME")
+    if file_format == "ctranslate2" and len(runs) > 1:
+        raise UserError(NO_ENSEMBLE_IN_CTRANSLATE2)
     with quiet_tensorflow():
         from tf_transformer import experiment
-        from tf_transformer.runs.directory import RunDirectory
 
-    opened = RunDirectory.of_model(run)
+    opened = [RunDirectory.of_model(run) for run in runs]
     if file_format == "ctranslate2":
-        print(experiment.export_run_ctranslate2(opened, destination, quantization))
+        print(experiment.export_run_ctranslate2(opened[0], destination, quantization))
     else:
         print(experiment.export_run(opened, destination, changes, float16, xla))

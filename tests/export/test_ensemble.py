@@ -1,0 +1,144 @@
+"""An ensemble of two of the tiny run's checkpoints: text in, text out, in Python and as a SavedModel."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.decoding import by_hand
+from tests.tiny_run import PAIRS
+from tf_transformer import Ensemble, Translator, UserError, load_translator
+from tf_transformer.decoding import DecodingOptions
+from tf_transformer.experiment import export_run
+from tf_transformer.files.checksums import check_checksums
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.tokenizers import train_tokenizers
+from tf_transformer.tokenizers.base import END_ID
+
+# None of them has seen the last two: there the models differ.
+TEXTS = [PAIRS[5][0], "Our dog", "green! houses, love; a man's apple"]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tiny_run_directory):
+    """The last one, and one of half the steps."""
+    return [tiny_run_directory.checkpoints / name for name in ("best.keras", "step-00000050.keras")]
+
+
+@pytest.fixture(scope="module")
+def ensemble(checkpoints):
+    return load_translator(checkpoints)
+
+
+@pytest.fixture(scope="module")
+def alone(checkpoints):
+    return [load_translator(path) for path in checkpoints]
+
+
+def columns(output):
+    return [text.decode() for text in output["translation"].numpy()], output["score"].numpy()
+
+
+def test_it_finds_what_a_search_by_hand_finds(ensemble, alone):
+    """Over the mean of what the Keras models say, each hypothesis anew for each token."""
+    each = [by_hand.whole_passes(translator.model) for translator in alone]
+    found, scores = columns(ensemble.translate(TEXTS[:2]))
+    for text, translation, score in zip(TEXTS[:2], found, scores, strict=True):
+        source = [*ensemble.tokenizers.source.tokenize([text]).to_list()[0], END_ID]
+
+        def mean(target, source=source):
+            return [sum(both) / 2 for both in zip(*(one(source, target) for one in each), strict=True)]
+
+        ((best, ids),) = by_hand.beam(mean, len(source) - 1 + 10, 4, 0.6, 1).hypotheses
+        assert translation == ensemble.tokenizers.target.detokenize(tf.ragged.constant([ids]))[0].numpy().decode()
+        assert score == pytest.approx(best, abs=1e-4)
+
+
+def test_a_score_is_the_mean_of_the_models_scores(ensemble, alone):
+    translations, scores = columns(ensemble.translate(TEXTS, alpha=0.0))
+    pairs = tf.constant(TEXTS), tf.constant(translations)
+    means = np.mean([translator.functions["score"](*pairs)["score"] for translator in alone], axis=0)
+    np.testing.assert_allclose(scores, means, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(ensemble.functions["score"](*pairs)["score"], means, rtol=0, atol=1e-4)
+    own = [translator.translate(TEXTS)["translation"].numpy().tolist() for translator in alone]
+    assert own[0] != own[1]
+
+
+def test_order_does_not_matter(ensemble, checkpoints):
+    translations, scores = columns(ensemble.translate(TEXTS))
+    other = load_translator(checkpoints[::-1])
+    assert columns(other.translate(TEXTS))[0] == translations
+    np.testing.assert_allclose(columns(other.translate(TEXTS))[1], scores, atol=1e-5)
+
+
+def test_a_model_with_itself_is_that_model(alone):
+    one = alone[1]
+    twice = Translator(Ensemble([one.model, one.model]), one.tokenizers, one.options)
+    changes = {"beam_size": 3, "num_hypotheses": 3}
+    for found, expected in (
+        (twice.translate(TEXTS, **changes), one.translate(TEXTS, **changes)),
+        (twice.translate(TEXTS, ["Ein"] * 3), one.translate(TEXTS, ["Ein"] * 3)),
+        (twice.translate(TEXTS, temperature=1.0, seed=4), one.translate(TEXTS, temperature=1.0, seed=4)),
+    ):
+        assert found["translation"].numpy().tolist() == expected["translation"].numpy().tolist()
+        np.testing.assert_allclose(found["score"], expected["score"], rtol=0, atol=1e-4)
+
+
+PROGRAM = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+loaded = tf.saved_model.load(sys.argv[1])
+assert not any(name.split(".")[0] == "tf_transformer" for name in sys.modules)
+texts, options = json.loads(sys.argv[2]), json.loads(sys.argv[3])
+def told(output):
+    texts, scores = (output[name].numpy().reshape(-1) for name in ("translation", "score"))
+    return [text.decode() for text in texts], scores.tolist()
+found = {"cold": told(loaded.signatures["translate"](text=tf.constant(texts[:1])))}
+signature = loaded.signatures["translate_with_options"]
+types = signature.structured_input_signature[1]
+given = {"text": texts, "prefix": [""] * len(texts), **options}
+found["options"] = told(signature(**{name: tf.constant(value, types[name].dtype) for name, value in given.items()}))
+seen = loaded.signatures["translate_with_attention"](text=tf.constant(texts))
+found["attention"] = seen["cross_attention"].shape.as_list()[:3]
+compiled = loaded.signatures["warm_up"](rows=tf.constant([1]), lengths=tf.constant([16]))["compiled"]
+found["compiled"] = compiled.numpy().tolist()
+found["warm"] = told(loaded.signatures["translate"](text=tf.constant(texts[:1])))
+print(json.dumps(found))
+"""
+
+
+def test_a_saved_model_in_a_new_process(ensemble, checkpoints, tmp_path):
+    """Cold and compiled, and with options of a call, it is what it is in Python."""
+    runs = [RunDirectory.of_model(path) for path in checkpoints]
+    folder = export_run(runs, tmp_path / "both")
+    check_checksums(folder, "")
+    facts = json.loads((folder / "assets.extra" / "model_card.json").read_text())
+    assert [member["checkpoint"] for member in facts["members"]] == [path.name for path in checkpoints]
+    page = (folder / "assets.extra" / "model_card.md").read_text()
+    assert "An ensemble of 2 models" in page and "It translates from en to de." in page
+    changes = {"beam_size": 3, "num_hypotheses": 2, "alpha": 1.0}
+    options = {"min_length": 1, "max_length": 0, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0}
+    options |= {"replace_unknown": False, **changes}
+    words = [sys.executable, "-c", PROGRAM, str(folder), json.dumps(TEXTS), json.dumps(options)]
+    found = json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=300).stdout)
+    assert found["compiled"] == [True] and found["attention"] == [3, 2, 1]
+    several = ensemble.translate(TEXTS, **changes)
+    flat = {name: tf.reshape(several[name], [-1]) for name in ("translation", "score")}
+    best = ensemble.translate(TEXTS[:1])
+    for name, expected in {"cold": best, "warm": best, "options": flat}.items():
+        translations, scores = columns(expected)
+        assert found[name][0] == translations
+        np.testing.assert_allclose(found[name][1], scores, rtol=0, atol=1e-4)
+
+
+def test_other_tokenizers_are_refused(tiny_run_directory, tmp_path):
+    other = shutil.copytree(tiny_run_directory.path, tmp_path / "run")
+    assert load_translator([tiny_run_directory.path, other], beam_size=2).options == DecodingOptions(2, extra_length=10)
+    shutil.rmtree(other / "tokenizer")
+    train_tokenizers(PAIRS, vocab_size=300).save(other / "tokenizer")
+    with pytest.raises(UserError, match="its tokenizer is not that of"):
+        load_translator([tiny_run_directory.path, other])
