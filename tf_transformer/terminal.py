@@ -152,6 +152,7 @@ def cores() -> int:
 # Arguments of the package, with the names of their command-line options or recipe keys.
 OTHER_NAMES = {
     **{name: "--" + name.replace("_", "-") for name in ("beam_size", "min_length", "max_length", "top_k", "top_p")},
+    "no_repeat_ngram_size": "--no-repeat-ngram-size",
     **{name: "--" + name for name in ("alpha", "temperature", "seed", "engine", "tokenize", "quantization", "unit")},
     "num_hypotheses": "--nbest",
     "replace_unknown": "--replace-unknown",

@@ -238,10 +238,15 @@ def _load_saved_model(path: Path, changes: dict[str, Any], load: LoadSignature |
         signature = load_signature(path, "translate", load)
         return lambda texts: signature(text=_checked(texts))
     signature = load_signature(path, "translate_with_options", load)
+    options, known = own_options(path).changed(**changes), known_options(path)
+    for name in changes:
+        if name not in known:
+            raise UserError(f"{path}: an export of an earlier version, without the option {name}; export it again")
     return with_options(
         lambda texts, prefix, values: signature(text=texts, prefix=prefix, **values),
-        own_options(path).changed(**changes),
+        options,
         several="num_hypotheses" in changes,
+        known=known,
     )
 
 
@@ -267,15 +272,30 @@ def own_options(path: Path) -> DecodingOptions:
     Raises:
         UserError: a SavedModel's are missing or damaged.
     """
-    from tf_transformer.decoding.options import DecodingOptions
-    from tf_transformer.export.saved_model import OPTIONS_FILE
     from tf_transformer.recipe import load_recipe
 
     if not is_saved_model(path):
         return load_recipe(RunDirectory.of_model(path).recipe).evaluation.decoding_options()
+    return _options_of_export(path)[1]
+
+
+def known_options(path: Path) -> set[str]:
+    """The options that a SavedModel's signature takes: what it was exported with tells all that there were.
+
+    Raises:
+        UserError: these are missing or damaged.
+    """
+    return set(_options_of_export(path)[0])
+
+
+def _options_of_export(path: Path) -> tuple[dict[str, Any], DecodingOptions]:
+    from tf_transformer.decoding.options import DecodingOptions
+    from tf_transformer.export.saved_model import OPTIONS_FILE
+
     file = path / "assets.extra" / OPTIONS_FILE
     try:
-        return DecodingOptions(**json.loads(file.read_text(encoding="utf-8")))
+        written = json.loads(file.read_text(encoding="utf-8"))
+        return written, DecodingOptions(**written)
     except (OSError, ValueError, TypeError) as error:
         raise UserError(
             f"{file}: can't be read as the options of an export ({error}); export the model again"

@@ -16,6 +16,7 @@ from tf_transformer.commands.options import (
     GRAMMAR_OPTION,
     JSON_OPTION,
     MODELS_ARGUMENT,
+    NO_REPEAT_OPTION,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.terminal import (
@@ -54,6 +55,7 @@ def evaluate(
     ] = None,
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    no_repeat_ngram_size: Annotated[int | None, NO_REPEAT_OPTION] = None,
     grammar: Annotated[bool | None, GRAMMAR_OPTION] = None,
     engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
@@ -69,14 +71,14 @@ def evaluate(
     for model in models:
         check_is_no_file(model)
     model, *others = models
-    changes = given(beam_size=beam_size, alpha=alpha)
+    changes = given(beam_size=beam_size, alpha=alpha, no_repeat_ngram_size=no_repeat_ngram_size)
     if trees:
         if others:
             raise UserError(f"--trees scores one parser, and {len(models)} models are given; give one of them")
-        if source or reference or lowercase or tokenize or engine != "tensorflow":
+        if source or reference or lowercase or tokenize or engine != "tensorflow" or no_repeat_ngram_size is not None:
             raise UserError(
-                "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize and --engine, which "
-                "are for translations"
+                "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize, --engine and "
+                "--no-repeat-ngram-size, which are for translations"
             )
         _evaluate_parser(model, trees, changes, grammar, batch_size, as_json)
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tf_transformer.commands.app import app
-from tf_transformer.commands.options import ALPHA_OPTION, BEAM_OPTION
+from tf_transformer.commands.options import ALPHA_OPTION, BEAM_OPTION, NO_REPEAT_OPTION
 from tf_transformer.errors import UserError
 from tf_transformer.terminal import given, quiet_tensorflow
 
@@ -38,6 +38,7 @@ def export(
     file_format: Annotated[str, typer.Option("--format", help="savedmodel or ctranslate2.")] = "savedmodel",
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    no_repeat_ngram_size: Annotated[int | None, NO_REPEAT_OPTION] = None,
     float16: Annotated[
         bool, typer.Option("--float16", help="Store a SavedModel's weights as float16, half the size.")
     ] = False,
@@ -58,13 +59,13 @@ def export(
 
     Several runs are exported as one SavedModel, which translates with all of them as an ensemble.
     """
-    changes = given(beam_size=beam_size, alpha=alpha)
+    changes = given(beam_size=beam_size, alpha=alpha, no_repeat_ngram_size=no_repeat_ngram_size)
     if file_format not in FORMATS:
         raise UserError(f"--format is {file_format}; choose from {', '.join(FORMATS)}")
     if file_format == "ctranslate2" and (changes or float16 or not xla):
         raise UserError(
-            "--beam-size, --alpha, --float16 and --no-xla are for --format savedmodel; leave them out, and for smaller "
-            "weights give --quantization"
+            "--beam-size, --alpha, --no-repeat-ngram-size, --float16 and --no-xla are for --format savedmodel; leave "
+            "them out, and for smaller weights give --quantization"
         )
     if file_format == "savedmodel" and quantization:
         raise UserError(

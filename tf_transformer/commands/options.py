@@ -62,6 +62,13 @@ BEAM_OPTION = typer.Option(
 ALPHA_OPTION = typer.Option(
     "--alpha", min=0, help="Exponent of the length penalty; 0 is no penalty.", show_default="the model's setting"
 )
+NO_REPEAT_OPTION = typer.Option(
+    "--no-repeat-ngram-size",
+    min=0,
+    metavar="N",
+    help="Let no sequence of N tokens come twice in a translation; 0 is no limit.",
+    show_default="the model's setting",
+)
 ENGINE_OPTION = typer.Option("--engine", help="tensorflow, or ctranslate2 for a model exported in that format.")
 
 # The filters of `data/text_filters.py`.

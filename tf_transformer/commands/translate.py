@@ -16,6 +16,7 @@ from tf_transformer.commands.options import (
     BEAM_OPTION,
     ENGINE_OPTION,
     MODELS_AND_FILE_ARGUMENT,
+    NO_REPEAT_OPTION,
     models_and_file,
 )
 from tf_transformer.errors import UserError
@@ -41,6 +42,7 @@ def translate(
     models_then_file: Annotated[list[Path], MODELS_AND_FILE_ARGUMENT],
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    no_repeat_ngram_size: Annotated[int | None, NO_REPEAT_OPTION] = None,
     nbest: Annotated[
         int | None,
         typer.Option(
@@ -132,6 +134,7 @@ def translate(
     changes = given(
         beam_size=beam_size,
         alpha=alpha,
+        no_repeat_ngram_size=no_repeat_ngram_size,
         num_hypotheses=nbest,
         min_length=min_length,
         max_length=max_length,
