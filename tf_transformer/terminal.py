@@ -377,6 +377,11 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
         print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
     if "perplexity" in scores:
         print(f"perplexity {scores['perplexity']:.3f} per token")
+    if "oddities" in scores:
+        own, usual = (scores["oddities"][whose] for whose in ("translations", "references"))
+        told = {"repeats": "repeat themselves", "copies": "copy the source", "odd_length": "have an odd length"}
+        figures = [f"{own[name]:.1f} % {words} ({usual[name]:.1f} % of references)" for name, words in told.items()]
+        print(f"of the translations {', '.join(figures)}")
     left_out = scores["sentences"] - scores.get("perplexity_sentences", scores["sentences"])
     if left_out:
         notes.print(
