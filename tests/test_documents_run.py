@@ -98,6 +98,7 @@ ONLY_READ = {
     "docs/installing.md": "installs; tests/test_package.py does it with the wheel",
     "docs/small_corpus.md": "hours of training; tests/recipe/test_project_recipes_train.py does two steps",
     "docs/ensembles.md": "two trainings and a server; tests/cli/test_ensembles.py and tests/export/test_ensemble.py",
+    "docs/distillation.md": "a day of training; each command has its tests, and ensembles tests/cli/test_ensembles.py",
     "docs/gpu.md": "needs a GPU",
     "docs/mixed_precision.md": "two minutes; tests/training/test_options.py trains in each precision",
     "docs/resuming.md": "tests/runs/ breaks trainings off and goes on",
