@@ -29,7 +29,7 @@ def test_translate(command, checkpoints, expected, tmp_path):
     file = tmp_path / "texts.en"
     file.write_text("".join(text + "\n" for text in TEXTS))
     with eagerly():
-        for words, stdin in ([file], b""), (["-"], file.read_bytes()), ([], file.read_bytes()):
+        for words, stdin in ([file], b""), ([], file.read_bytes()):
             outcome = command("translate", *checkpoints, *words, "--beam-size", 2, "--json", stdin=stdin)
             assert (outcome.status, outcome.err) == (0, "")
             rows = [json.loads(line) for line in outcome.lines]

@@ -57,8 +57,8 @@ def expected(row, size, beam_size):
 def test_the_table_is_a_test():
     """Without the limit, searches repeat."""
     plain = [by_hand.beam(of_row(row), LIMITS[row], 4, 0.6, 1).hypotheses[0][1] for row in range(ROWS)]
-    assert sum(repeats(tokens, 2) for tokens in plain) > 20
-    assert sum(repeats(tokens, 3) for tokens in plain) > 5
+    assert sum(repeats(tokens, 2) for tokens in plain) > 10
+    assert sum(repeats(tokens, 3) for tokens in plain) > 1
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

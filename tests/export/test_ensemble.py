@@ -10,11 +10,14 @@ import pytest
 import tensorflow as tf
 
 from tests.decoding import by_hand
+from tests.eager import eagerly
+from tests.export.conftest import OPTIONS
 from tests.tiny_run import PAIRS
-from tf_transformer import Ensemble, Translator, UserError, load_translator
+from tf_transformer import Ensemble, Translator, UserError, export_saved_model, load_translator
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.experiment import export_run
 from tf_transformer.files.checksums import check_checksums
+from tf_transformer.model_card import as_markdown, facts_of_ensemble
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.tokenizers.base import END_ID
@@ -30,13 +33,19 @@ def checkpoints(tiny_run_directory):
 
 
 @pytest.fixture(scope="module")
-def ensemble(checkpoints):
-    return load_translator(checkpoints)
+def alone(checkpoints):
+    return [load_translator(path) for path in checkpoints]
 
 
 @pytest.fixture(scope="module")
-def alone(checkpoints):
-    return [load_translator(path) for path in checkpoints]
+def ensemble(alone):
+    """As it is exported, but for what no test here looks at."""
+    models = [translator.model for translator in alone]
+    translator = Translator(Ensemble(models), alone[0].tokenizers, alone[0].options, compiled=True)
+    kept = "translate", "translate_with_options", "score", "warm_up"
+    translator.functions = {name: translator.functions[name] for name in kept}
+    del translator._attend
+    return translator
 
 
 def columns(output):
@@ -59,33 +68,36 @@ def test_it_finds_what_a_search_by_hand_finds(ensemble, alone):
 
 
 def test_a_score_is_the_mean_of_the_models_scores(ensemble, alone):
-    translations, scores = columns(ensemble.translate(TEXTS, alpha=0.0))
+    translations, scores = columns(ensemble.translate(TEXTS))
     pairs = tf.constant(TEXTS), tf.constant(translations)
-    means = np.mean([translator.functions["score"](*pairs)["score"] for translator in alone], axis=0)
-    np.testing.assert_allclose(scores, means, rtol=0, atol=1e-4)
-    np.testing.assert_allclose(ensemble.functions["score"](*pairs)["score"], means, rtol=0, atol=1e-4)
-    own = [translator.translate(TEXTS)["translation"].numpy().tolist() for translator in alone]
-    assert own[0] != own[1]
+    with eagerly():
+        each = np.array([translator.functions["score"](*pairs)["score"] for translator in alone])
+        own = ensemble.functions["score"](*pairs)["score"]
+    np.testing.assert_allclose(own, each.mean(axis=0), rtol=0, atol=1e-4)
+    lengths = ensemble.tokenizers.target.tokenize(translations).row_lengths().numpy() + 1
+    np.testing.assert_allclose(scores, each.mean(axis=0) / ((5 + lengths) / 6) ** 0.6, rtol=0, atol=1e-4)
+    assert np.abs(each[0] - each[1]).min() > 0.05
 
 
 def test_order_does_not_matter(ensemble, checkpoints):
     translations, scores = columns(ensemble.translate(TEXTS))
-    other = load_translator(checkpoints[::-1])
-    assert columns(other.translate(TEXTS))[0] == translations
-    np.testing.assert_allclose(columns(other.translate(TEXTS))[1], scores, atol=1e-5)
+    with eagerly():
+        found = columns(load_translator(checkpoints[::-1]).translate(TEXTS))
+    assert found[0] == translations
+    np.testing.assert_allclose(found[1], scores, atol=1e-5)
 
 
 def test_a_model_with_itself_is_that_model(alone):
     one = alone[1]
     twice = Translator(Ensemble([one.model, one.model]), one.tokenizers, one.options)
-    changes = {"beam_size": 3, "num_hypotheses": 3}
-    for found, expected in (
-        (twice.translate(TEXTS, **changes), one.translate(TEXTS, **changes)),
-        (twice.translate(TEXTS, ["Ein"] * 3), one.translate(TEXTS, ["Ein"] * 3)),
-        (twice.translate(TEXTS, temperature=1.0, seed=4), one.translate(TEXTS, temperature=1.0, seed=4)),
-    ):
-        assert found["translation"].numpy().tolist() == expected["translation"].numpy().tolist()
-        np.testing.assert_allclose(found["score"], expected["score"], rtol=0, atol=1e-4)
+    with eagerly():
+        for prefix, changes in (
+            (None, {"beam_size": 3, "num_hypotheses": 3, "no_repeat_ngram_size": 2}),
+            (["Ein", ""], {"temperature": 1.0, "seed": 4}),
+        ):
+            found, expected = (each.translate(TEXTS[1:], prefix, **changes) for each in (twice, one))
+            assert found["translation"].numpy().tolist() == expected["translation"].numpy().tolist()
+            np.testing.assert_allclose(found["score"], expected["score"], rtol=0, atol=1e-4)
 
 
 PROGRAM = """
@@ -102,8 +114,6 @@ signature = loaded.signatures["translate_with_options"]
 types = signature.structured_input_signature[1]
 given = {"text": texts, "prefix": [""] * len(texts), **options}
 found["options"] = told(signature(**{name: tf.constant(value, types[name].dtype) for name, value in given.items()}))
-seen = loaded.signatures["translate_with_attention"](text=tf.constant(texts))
-found["attention"] = seen["cross_attention"].shape.as_list()[:3]
 compiled = loaded.signatures["warm_up"](rows=tf.constant([1]), lengths=tf.constant([16]))["compiled"]
 found["compiled"] = compiled.numpy().tolist()
 found["warm"] = told(loaded.signatures["translate"](text=tf.constant(texts[:1])))
@@ -111,21 +121,13 @@ print(json.dumps(found))
 """
 
 
-def test_a_saved_model_in_a_new_process(ensemble, checkpoints, tmp_path):
+def test_a_saved_model_in_a_new_process(ensemble, tmp_path):
     """Cold and compiled, and with options of a call, it is what it is in Python."""
-    runs = [RunDirectory.of_model(path) for path in checkpoints]
-    folder = export_run(runs, tmp_path / "both")
-    check_checksums(folder, "")
-    facts = json.loads((folder / "assets.extra" / "model_card.json").read_text())
-    assert [member["checkpoint"] for member in facts["members"]] == [path.name for path in checkpoints]
-    page = (folder / "assets.extra" / "model_card.md").read_text()
-    assert "An ensemble of 2 models" in page and "It translates from en to de." in page
-    changes = {"beam_size": 3, "num_hypotheses": 2, "alpha": 1.0}
-    options = {"min_length": 1, "max_length": 0, "temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": 0}
-    options |= {"replace_unknown": False, **changes}
-    words = [sys.executable, "-c", PROGRAM, str(folder), json.dumps(TEXTS), json.dumps(options)]
+    folder = export_saved_model(ensemble, tmp_path / "both")
+    changes = {"beam_size": 3, "num_hypotheses": 2, "alpha": 1.0, "no_repeat_ngram_size": 3}
+    words = [sys.executable, "-c", PROGRAM, str(folder), json.dumps(TEXTS), json.dumps({**OPTIONS, **changes})]
     found = json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=300).stdout)
-    assert found["compiled"] == [True] and found["attention"] == [3, 2, 1]
+    assert found["compiled"] == [True]
     several = ensemble.translate(TEXTS, **changes)
     flat = {name: tf.reshape(several[name], [-1]) for name in ("translation", "score")}
     best = ensemble.translate(TEXTS[:1])
@@ -135,9 +137,30 @@ def test_a_saved_model_in_a_new_process(ensemble, checkpoints, tmp_path):
         np.testing.assert_allclose(found[name][1], scores, rtol=0, atol=1e-4)
 
 
+def test_its_card_tells_of_each_model(checkpoints):
+    runs = [RunDirectory.of_model(path) for path in checkpoints]
+    facts = facts_of_ensemble(runs, DecodingOptions(beam_size=3))
+    assert [member["checkpoint"] for member in facts["members"]] == [path.name for path in checkpoints]
+    assert facts["model"]["parameters"] == 2 * json.loads(runs[0].training.read_text())["parameters"]
+    page = as_markdown(facts)
+    for told in "# tiny + tiny", "An ensemble of 2 models", "It translates from en to de.", "| beam_size | 3 |":
+        assert told in page
+    assert all(path.name in page for path in checkpoints)
+
+
+@pytest.mark.slow
+def test_runs_are_exported_with_all_signatures(checkpoints, ensemble, tmp_path):
+    folder = export_run([RunDirectory.of_model(path) for path in checkpoints], tmp_path / "both")
+    check_checksums(folder, "")
+    assert "An ensemble of 2 models" in (folder / "assets.extra" / "model_card.md").read_text()
+    loaded = tf.saved_model.load(folder)
+    seen = loaded.signatures["translate_with_attention"](text=tf.constant(TEXTS))
+    assert columns(seen)[0] == columns(ensemble.translate(TEXTS))[0]
+    assert seen["cross_attention"].shape[:3] == [3, 2, 1]
+
+
 def test_other_tokenizers_are_refused(tiny_run_directory, tmp_path):
     other = shutil.copytree(tiny_run_directory.path, tmp_path / "run")
-    assert load_translator([tiny_run_directory.path, other], beam_size=2).options == DecodingOptions(2, extra_length=10)
     shutil.rmtree(other / "tokenizer")
     train_tokenizers(PAIRS, vocab_size=300).save(other / "tokenizer")
     with pytest.raises(UserError, match="its tokenizer is not that of"):
