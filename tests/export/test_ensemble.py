@@ -44,7 +44,6 @@ def ensemble(alone):
     translator = Translator(Ensemble(models), alone[0].tokenizers, alone[0].options, compiled=True)
     kept = "translate", "translate_with_options", "score", "warm_up"
     translator.functions = {name: translator.functions[name] for name in kept}
-    del translator._attend
     return translator
 
 
