@@ -45,8 +45,8 @@ def test_repeats(source, translation, expected):
         ("A man rides a bike.", "Ein Mann fährt a bike.", False),
         ("a", "a a a", False),  # only one of them is there
         ("Tom!", "Tom!", True),
-        ("1,000 : 20", "1,000 : 20", False),
-        ("...", "...", False),
+        ("a b c d", "a b", True),
+        ("a b c d e", "a b", False),
         ("", "", False),
     ],
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
+
+from tf_transformer.data.text_filters import is_repetitive, overlap
 
 # Letters and digits that stand together. Chinese and Japanese, which have no blanks, are taken sign by sign.
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 
-LONGEST_REPEATED = 4  # words
-TIMES = 3  # in a row
+MOST_IN_A_ROW = 2
 COPIED_SHARE = 0.5
 DEVIATIONS = 3
 
@@ -60,33 +60,20 @@ def repeats(source: str, translation: str) -> bool:
         >>> repeats("He came in.", "Er kam, er kam, er kam."), repeats("No, no, no!", "Nein, nein, nein!")
         (True, False)
     """
-    return _has_repeat(_words(translation)) and not _has_repeat(_words(source))
+    in_translation, in_source = (
+        is_repetitive(WORD.findall(text.casefold()), MOST_IN_A_ROW) for text in (translation, source)
+    )
+    return in_translation and not in_source
 
 
 def copies(source: str, translation: str) -> bool:
-    """Whether at least half of the translation's words, without numbers, are the source's (Ott et al., 2018).
+    """Whether source and translation have at least half of their words in common (Ott et al., 2018).
 
     Example:
-        >>> copies("A man in Rome", "A man in Rom"), copies("A man in Rome", "Ein Mann in Rom"), copies("3:1", "3:1")
-        (True, False, False)
+        >>> copies("A man in Rome", "A man in Rom"), copies("A man in Rome", "Ein Mann in Rom")
+        (True, False)
     """
-    words = Counter(word for word in _words(translation) if not word.isdigit())
-    shared = words & Counter(_words(source))
-    return bool(words) and shared.total() >= COPIED_SHARE * words.total()
-
-
-def _words(text: str) -> list[str]:
-    return WORD.findall(text.casefold())
-
-
-def _has_repeat(words: list[str]) -> bool:
-    for size in range(1, LONGEST_REPEATED + 1):
-        same = 0  # words in a row that equal the one `size` words before
-        for before, word in zip(words, words[size:], strict=False):
-            same = same + 1 if word == before else 0
-            if same == (TIMES - 1) * size:
-                return True
-    return False
+    return bool(translation.strip()) and overlap(source, translation) >= COPIED_SHARE
 
 
 def _odd_lengths(lengths: Sequence[tuple[int, int]], usual: Sequence[tuple[int, int]]) -> int:
