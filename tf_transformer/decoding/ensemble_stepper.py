@@ -84,8 +84,8 @@ def mean_log_probabilities(logits: Sequence[Any]) -> Any:
         >>> import numpy as np
         >>> from tf_transformer.decoding.ensemble_stepper import mean_log_probabilities
         >>> two = [np.log([[0.1, 0.1, 0.8]]), np.log([[0.1, 0.4, 0.5]])]
-        >>> np.exp(mean_log_probabilities(two)).round(2).tolist()  # 0.2 is the root of 0.1 * 0.4
-        [[0.17, 0.2, 0.63]]
+        >>> print(np.exp(mean_log_probabilities(two)).round(2))  # 0.2 is the root of 0.1 * 0.4
+        [[0.17 0.2  0.63]]
     """
     log_probs = [ops.log_softmax(ops.cast(each, "float32"), axis=-1) for each in logits]
     mean = sum(log_probs) / len(log_probs)
