@@ -105,7 +105,7 @@ ONLY_READ = {
     "docs/layers.md": "twenty minutes; tests/benchmarks/test_layers.py does a few sizes",
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
     "docs/translating_a_corpus.md": "several machines; tests/cli/test_shards.py, tests/shards/ and tests/apache_beam/",
-    "docs/more_text.md": "hours of training; tests/cli/test_filter.py runs the command on a few lines",
+    "docs/more_text.md": "hours; tests/cli/ and tests/recipe/test_back_translation.py run them on few lines",
     "docs/sweeps.md": "half an hour; tests/sweep/ does it with two trainings of two steps",
 }
 
@@ -366,6 +366,16 @@ def test_the_recipe_of_several_sources_is_one(folder):
     (folder / "my_recipe.yaml").write_text(before + block.text, encoding="utf-8")
     sources = load_recipe(folder / "my_recipe.yaml").data.sources()
     assert [(source.weight, source.tag) for source in sources] == [(1, None), (0.5, None), (2, "<bt>")]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_recipes_of_more_text_are_some(number, folder):
+    block = blocks_of("docs/more_text.md", "yaml")[number]
+    before = "extends: train/recipes/multi30k_en_de.yaml\nname: mine\n"
+    (folder / "my_recipe.yaml").write_text(before + block.text, encoding="utf-8")
+    first, second = load_recipe(folder / "my_recipe.yaml").data.sources()
+    assert (first.weight, second.tag) == [(3, "<bt>"), (1, None)][number]
+    assert second.noise is None or second.noise.typos == 0.1
 
 
 def test_the_recipe_of_one_s_own_treebank_is_one(tmp_path):

@@ -382,6 +382,9 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
         told = {"repeats": "repeat themselves", "copies": "copy the source", "odd_length": "have an odd length"}
         figures = [f"{own[name]:.1f} % {words} ({usual[name]:.1f} % of references)" for name, words in told.items()]
         print(f"of the translations {', '.join(figures)}")
+    for name, perturbed in scores.get("perturbed", {}).items():
+        figures = f"BLEU {perturbed['bleu']:.2f}   chrF {perturbed['chrf']:.2f}"
+        print(f"{name.replace('_', ' '):10}   {figures}   {perturbed['changed']:,} sentences changed")
     left_out = scores["sentences"] - scores.get("perplexity_sentences", scores["sentences"])
     if left_out:
         notes.print(

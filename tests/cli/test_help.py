@@ -21,7 +21,7 @@ def test_help_answers_without_tensorflow():
     commands = (
         "train prepare filter sweep evaluate translate parse score-trees average export serve inspect card presets"
     )
-    for name in (*commands.split(), "recipes", "demo"):
+    for name in (*commands.split(), "backtranslate", "recipes", "demo"):
         assert f" {name} " in process.stdout
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in process.stderr.splitlines()}
     assert "tf_transformer" in imported
@@ -35,8 +35,8 @@ def test_help_answers_without_tensorflow():
         ("prepare", "recipe --set --run-dir"),
         (
             "evaluate",
-            "model... --source --reference --trees --lowercase --tokenize --beam-size --alpha --grammar --no-grammar "
-            "--engine --batch-size --json",
+            "model... --source --reference --trees --lowercase --tokenize --perturb --beam-size --alpha --grammar "
+            "--no-grammar --engine --batch-size --json",
         ),
         (
             "translate",
@@ -50,6 +50,12 @@ def test_help_answers_without_tensorflow():
             "--source-script --target-script --min-script --duplicates --dropped --json",
         ),
         ("sweep", "sweep --run-dir --json"),
+        (
+            "backtranslate",
+            "model monolingual out --method --beam-size --alpha --top-k --seed --min-score --unit --min-length "
+            "--max-length --max-ratio --max-overlap --max-repeats --source-script --target-script --min-script "
+            "--duplicates --engine --batch-size --shard-lines --shard --json",
+        ),
         ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),
         ("score-trees", "gold predicted --json"),
         ("export", "run... dest --format --beam-size --alpha --float16 --quantization"),

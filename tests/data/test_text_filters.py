@@ -103,8 +103,8 @@ def test_every_pair_is_counted_once_under_the_first_reason():
         ("a " * 9, "б " * 9),
         ("a " * 9, "b " * 9),
     ]
-    assert [pairs.reason(*pair) for pair in several] == list(REASONS)[:-1]
-    pairs.count_damaged(2)
+    assert [pairs.reason(*pair) for pair in several] == list(REASONS)[2:-1]
+    pairs.count("damaged", 2)
     counts = pairs.as_dict()
     assert (counts["pairs"], counts["dropped"].pop("damaged")) == (len(several) + 2, 3)
     assert set(counts["dropped"].values()) == {1}

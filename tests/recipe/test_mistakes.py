@@ -355,6 +355,16 @@ training: {steps: 10, validate_every: 5}
         ("[{files: [a, b], tag: a b}]", r"data\.train\.0\.tag is a b; it must be one word, such as <bt>"),
         ("[{files: [a, b], tag: ''}]", r"data\.train\.0\.tag is ''; it must be one word, such as <bt>"),
         ("[{files: [a, b]}, {files: [a, b], tag: <t>}]", r"data\.train names the same files twice"),
+        ("[{files: [a, b], noise: {typos: 2}}]", r"data\.train\.0\.noise\.typos is 2"),
+        ("[{files: [a, b], noise: {tpyos: 0.1}}]", r"unknown key data\.train\.0\.noise\.tpyos; did you mean"),
+        (
+            "[{files: [a, b], noise: {lower_case: 0.5, upper_case: 0.6}}]",
+            r"data\.train\.0\.noise\.lower_case is 0\.5; with upper_case, 0\.6, it must be 1 at most",
+        ),
+        (
+            "[{files: [a, b], noise: {typos: 0.1}}, {files: [a, b], noise: {typos: 0.1}}]",
+            r"data\.train names the same files twice",
+        ),
         ("[]", r"data\.train is \[\]; for kind files it must be two paths"),
     ],
 )

@@ -223,3 +223,29 @@ def test_another_weight_is_told_when_a_training_is_to_go_on(mixed, tmp_path):
     other = with_data(mixed, train=(first, second.model_copy(update={"weight": 3.0})))
     with pytest.raises(UserError, match=r"an interrupted training that differs in data\.train"):
         experiment.train(other, tmp_path / "run")
+
+
+def test_noise_is_drawn_once_and_tokenised_once(short, tmp_path, console, monkeypatch):
+    """Clean pairs and two noised copies; a training with another seed, and one that goes on, find them prepared."""
+    save_recipe(with_data(short, prepared=str(tmp_path / "shared")), tmp_path / "one.yaml")
+    copies = ", ".join(f"{{files: [pairs.en, pairs.de], noise: {{typos: 0.5, seed: {seed}}}}}" for seed in (1, 2))
+    noisy = load_recipe(tmp_path / "one.yaml", [f"data.train=[{{files: [pairs.en, pairs.de]}}, {copies}]"])
+    texts = list(open_source(noisy, "train"))
+    assert texts == list(open_source(noisy, "train"))
+    clean, first, second = texts[:24], texts[24:48], texts[48:]
+    assert clean == PAIRS and [target for _, target in first] == [target for _, target in second]
+    for one, other in (clean, first), (clean, second), (first, second):
+        assert sum(a != b for a, b in zip(one, other, strict=True)) > 12
+    with ctrl_c_after(1):
+        experiment.train(noisy, tmp_path / "run", console)
+    assert "pairs.en and pairs.de with noise (typos 0.5, seed 1): 24 of 24" in console.file.getvalue()
+    nothing_is_prepared(monkeypatch)
+    run = experiment.train(noisy, tmp_path / "run")
+    assert same_weights(run, experiment.train(noisy, tmp_path / "undisturbed"))
+    assert load_recipe(run.recipe) == noisy
+    monkeypatch.undo()
+    other = load_recipe(
+        tmp_path / "one.yaml", [f"data.train=[{{files: [pairs.en, pairs.de]}}, {copies.replace('0.5', '0.4')}]"]
+    )
+    experiment.prepare(other, tmp_path / "other", console)
+    assert "train: what was prepared differs in noise" in console.file.getvalue()

@@ -11,6 +11,7 @@ from tf_transformer.commands import filter
 from tf_transformer.commands import sweep
 from tf_transformer.commands import evaluate
 from tf_transformer.commands import translate
+from tf_transformer.commands import backtranslate
 from tf_transformer.commands import parse
 from tf_transformer.commands import score_trees
 from tf_transformer.commands import average
@@ -23,5 +24,18 @@ from tf_transformer.commands import recipes
 from tf_transformer.commands import demo
 from tf_transformer.commands.app import app
 
-__all__ = ["app", "average", "card", "demo", "evaluate", "export", "filter", "inspect", "parse", "prepare", "presets"]
+__all__ = [
+    "app",
+    "average",
+    "backtranslate",
+    "card",
+    "demo",
+    "evaluate",
+    "export",
+    "filter",
+    "inspect",
+    "parse",
+    "prepare",
+    "presets",
+]
 __all__ += ["recipes", "score_trees", "serve", "sweep", "train", "translate"]

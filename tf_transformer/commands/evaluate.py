@@ -53,6 +53,13 @@ def evaluate(
             show_default="the run's setting, or 13a",
         ),
     ] = None,
+    perturb: Annotated[
+        bool,
+        typer.Option(
+            "--perturb",
+            help="Also score copies of the source in lower case, in capitals, without accents and with typos.",
+        ),
+    ] = False,
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
     no_repeat_ngram_size: Annotated[int | None, NO_REPEAT_OPTION] = None,
@@ -75,10 +82,11 @@ def evaluate(
     if trees:
         if others:
             raise UserError(f"--trees scores one parser, and {len(models)} models are given; give one of them")
-        if source or reference or lowercase or tokenize or engine != "tensorflow" or no_repeat_ngram_size is not None:
+        of_translations = source, reference, lowercase, tokenize, perturb, no_repeat_ngram_size is not None
+        if any(of_translations) or engine != "tensorflow":
             raise UserError(
-                "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize, --engine and "
-                "--no-repeat-ngram-size, which are for translations"
+                "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize, --perturb, "
+                "--no-repeat-ngram-size and --engine, which are for translations"
             )
         _evaluate_parser(model, trees, changes, grammar, batch_size, as_json)
         return
@@ -90,21 +98,32 @@ def evaluate(
     load = session_loader(models, engine, optimise=len(pairs) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.evaluation import evaluate_translations
+        from tf_transformer.perturbation import evaluate_perturbed
+        from tf_transformer.recipe import load_recipe
         from tf_transformer.runs.directory import RunDirectory, is_run
         from tf_transformer.translation import load_translate
 
     where = {"source": str(source), "reference": str(reference), **changes}
-    if engine == "tensorflow" and not others and is_run(model):
+    run = RunDirectory.of_model(model) if engine == "tensorflow" and is_run(model) else None
+    if run:
+        tokenize = tokenize or load_recipe(run.recipe).evaluation.tokenize
+    if run and not others:
         from tf_transformer import experiment
 
-        run = RunDirectory.of_model(model)
         scores = experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores(), tokenize)
+        if perturb:
+            translate = load_translate(model, changes)
+            scores["perturbed"] = evaluate_perturbed(translate, pairs, batch_size, cores(), tokenize)
         _show_and_keep({**where, **scores}, run, as_json)
     else:
         translate = load_translate(models, changes, engine, load)
         scores, _ = evaluate_translations(
             translate, pairs, lowercase, batch_size, streams_of(engine), tokenize or "13a"
         )
+        if perturb:
+            scores["perturbed"] = evaluate_perturbed(
+                translate, pairs, batch_size, streams_of(engine), tokenize or "13a"
+            )
         show_scores({**where, **scores}, as_json)
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from tf_transformer.commands.app import app
-from tf_transformer.commands.options import (
+from tf_transformer.commands.filter_options import (
     DUPLICATES_OPTION,
     FEWEST_OPTION,
-    JSON_OPTION,
     MOST_OPTION,
     OVERLAP_OPTION,
     RATIO_OPTION,
@@ -24,7 +22,9 @@ from tf_transformer.commands.options import (
     SOURCE_SCRIPT_OPTION,
     TARGET_SCRIPT_OPTION,
     UNIT_OPTION,
+    show_filtered,
 )
+from tf_transformer.commands.options import JSON_OPTION
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_once
 from tf_transformer.terminal import check_new_file, notes
@@ -84,7 +84,9 @@ def filter_pairs(
     for file in [*kept, *([dropped] if dropped else [])]:
         check_new_file(file)
     _write(source, target, pairs, kept, dropped)
-    _show({**pairs.as_dict(), "source": str(kept[0]), "target": str(kept[1])}, as_json)
+    show_filtered({**pairs.as_dict(), "source": str(kept[0]), "target": str(kept[1])}, as_json)
+    if not as_json:
+        notes.print(f"written: {kept[0]} and {kept[1]}")
 
 
 def _endings(source: Path, target: Path) -> tuple[str, str]:
@@ -114,7 +116,7 @@ def _write(source: Path, target: Path, pairs: PairFilter, kept: list[Path], drop
             elif rest:
                 rest.write("\t".join([reason, *pair]).encode() + b"\n")
             advance(1)
-    pairs.count_damaged(read.skipped)
+    pairs.count("damaged", read.skipped)
 
 
 @contextmanager
@@ -126,15 +128,3 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
             return
         with gzip.GzipFile(filename="", mode="wb", fileobj=plain, mtime=0) as packed:  # the same bytes each time
             yield packed
-
-
-def _show(found: dict[str, Any], as_json: bool) -> None:
-    from tf_transformer.data.text_filters import REASONS
-
-    if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    for reason, count in found["dropped"].items():
-        print(f"{count:>12,} {reason:15} {REASONS[reason]}")
-    print(f"{found['kept']:>12,} kept of {found['pairs']:,} ({found['kept'] / found['pairs']:.1%})")
-    notes.print(f"written: {found['source']} and {found['target']}")

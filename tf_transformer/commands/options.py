@@ -71,27 +71,6 @@ NO_REPEAT_OPTION = typer.Option(
 )
 ENGINE_OPTION = typer.Option("--engine", help="tensorflow, or ctranslate2 for a model exported in that format.")
 
-# The filters of `data/text_filters.py`.
-UNIT_OPTION = typer.Option(
-    metavar="words|characters",
-    help="What lengths and repetitions are counted in: words, which blanks part, or characters.",
-)
-FEWEST_OPTION = typer.Option(min=1, help="Drop pairs with fewer words (or characters) on a side.")
-MOST_OPTION = typer.Option(min=1, help="Drop pairs with more words (or characters) on a side.")
-RATIO_OPTION = typer.Option(min=1, help="Drop pairs with a side more than this many times as long as the other.")
-OVERLAP_OPTION = typer.Option(
-    min=0, max=1, help="Drop copies: pairs that share more than this part of the longer side's words; 1 keeps them."
-)
-REPEATS_OPTION = typer.Option(
-    min=1, help="Drop pairs in which up to four words (or characters) come more than this many times in a row."
-)
-SOURCE_SCRIPT_OPTION = typer.Option(
-    metavar="SCRIPT", help="Script of the source, such as Latin, Cyrillic or Han+Hiragana+Katakana; others are dropped."
-)
-TARGET_SCRIPT_OPTION = typer.Option(metavar="SCRIPT", help="Script of the target.")
-SCRIPT_SHARE_OPTION = typer.Option(min=0, max=1, help="Smallest part of a side's letters that must be of its script.")
-DUPLICATES_OPTION = typer.Option("--duplicates", help="Keep pairs that came before.")
-
 
 def models_and_file(arguments: Sequence[Path]) -> tuple[list[Path], Path | None]:
     """Parts the models from the file of sentences behind them, if there is one: a model is a folder or a checkpoint.

@@ -6,11 +6,38 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tf_transformer.data.failures import Source
+from tf_transformer.data.noise import Noise
 
 Pairs = Iterable[tuple[str, str]]
 
 
-class TaggedPairs(Source):
+class _ChangedSources(Source):
+    """Pairs of which each source text is changed."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._unchanged = pairs
+
+    @property
+    def skipped(self) -> int:
+        return getattr(self._unchanged, "skipped", 0)
+
+    @property
+    def lost(self) -> list[str]:
+        return getattr(self._unchanged, "lost", [])
+
+    def state(self) -> list | None:
+        return state_of(self._unchanged)
+
+    def _changed(self, number: int, source: str) -> str:
+        """The source text of the pair of this number, from 1 on."""
+        raise NotImplementedError
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        for number, (source, target) in enumerate(self._unchanged, start=1):
+            yield self._changed(number, source), target
+
+
+class TaggedPairs(_ChangedSources):
     """Pairs whose source text begins with a tag, as back-translated ones are marked (Caswell et al., 2019).
 
     Args:
@@ -23,22 +50,35 @@ class TaggedPairs(Source):
     """
 
     def __init__(self, pairs: Pairs, tag: str) -> None:
-        self._untagged, self._tag = pairs, tag
+        super().__init__(pairs)
+        self._tag = tag
 
-    @property
-    def skipped(self) -> int:
-        return getattr(self._untagged, "skipped", 0)
+    def _changed(self, number: int, source: str) -> str:
+        return f"{self._tag} {source}" if source.strip() else source
 
-    @property
-    def lost(self) -> list[str]:
-        return getattr(self._untagged, "lost", [])
 
-    def state(self) -> list | None:
-        return state_of(self._untagged)
+class NoisyPairs(_ChangedSources):
+    """Pairs whose source texts have noise, the same in each pass.
 
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        for source, target in self._untagged:
-            yield (f"{self._tag} {source}" if source.strip() else source), target
+    So they are tokenised once, like any others: noise that each epoch draws anew would have every training tokenise at
+    every step. Different copies of a corpus come of different seeds.
+
+    Args:
+        pairs: any source of pairs.
+        noise: gets each source text with the pair's number.
+
+    Example:
+        >>> from tf_transformer.data.noise import Noise
+        >>> list(NoisyPairs([("a dog", "ein Hund")], Noise(upper_case=1)))
+        [('A DOG', 'ein Hund')]
+    """
+
+    def __init__(self, pairs: Pairs, noise: Noise) -> None:
+        super().__init__(pairs)
+        self._noise = noise
+
+    def _changed(self, number: int, source: str) -> str:
+        return self._noise(number, source)
 
 
 @dataclass(frozen=True)

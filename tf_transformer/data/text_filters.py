@@ -23,8 +23,10 @@ UNITS: dict[str, Callable[[str], Sequence[str]]] = {
     "characters": lambda text: "".join(text.split()),
 }
 
-# The reasons, in the order in which they are looked for, and what they mean.
+# The reasons, in the order in which they are looked for, and what they mean. The first two are told of translations.
 REASONS = {
+    "truncated": "longer than the model's maximum length",
+    "low_score": "translation with a low score",
     "damaged": "not UTF-8, control characters, or text in a wrong encoding",
     "empty": "nothing on one side",
     "too_short": "shorter than the minimum",
@@ -135,10 +137,9 @@ class PairFilter:
         self.counts[reason or "kept"] += 1
         return reason
 
-    def count_damaged(self, pairs: int) -> None:
-        """Counts pairs that could not be read as text."""
-        if pairs:
-            self.counts["damaged"] += pairs
+    def count(self, reason: str, pairs: int = 1) -> None:
+        """Counts pairs that were dropped for one of `REASONS` before they could be filtered."""
+        self.counts[reason] += pairs
 
     def as_dict(self) -> dict[str, Any]:
         """How many pairs came, how many were kept, and how many were dropped for each reason; as JSON has it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.data.demo import DemoSource
-from tf_transformer.data.mixture import Mixture, Pairs, TaggedPairs, WeightedSource
+from tf_transformer.data.mixture import Mixture, NoisyPairs, Pairs, TaggedPairs, WeightedSource
 from tf_transformer.data.prepared.batches import EndlessBatches, PreparedBatches
 from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
@@ -42,7 +42,11 @@ def open_source(recipe: Recipe, split: str) -> Pairs:
     sources = []
     for source in recipe.data.sources():
         pairs = open_one(recipe, source.files)
-        sources.append(WeightedSource(source.name, TaggedPairs(pairs, source.tag) if source.tag else pairs))
+        if source.noise:
+            pairs = NoisyPairs(pairs, source.noise.noise())
+        if source.tag:
+            pairs = TaggedPairs(pairs, source.tag)
+        sources.append(WeightedSource(source.name, pairs))
     return Mixture(sources) if len(sources) > 1 else sources[0].pairs
 
 

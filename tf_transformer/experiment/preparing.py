@@ -180,6 +180,8 @@ def _settings(recipe: Recipe, split: str) -> dict[str, Any]:
         "invalid_utf8": data.invalid_utf8,
         "damaged": data.damaged,
     }
+    if any(source.noise for source in sources):  # else what was prepared by an earlier version is still right
+        settings["noise"] = [source.noise and source.noise.model_dump() for source in sources]
     if data.kind == "tfds":
         keys = ("dataset", "source_language", "target_language")
         settings |= {key: getattr(data, key) for key in keys}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -68,6 +69,47 @@ def written_once(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
             with suppress(FileExistsError):
                 os.link(partial, path)  # unlike a renaming it replaces nothing
             sync(path.parent)
+
+
+@contextmanager
+def folder_written_once(path: Path, partial: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
+    """Gives a folder to be filled, which then gets its name; if another with files in it has it already, that stays.
+
+    Args:
+        path: the folder.
+        partial: what it is called until then, on the same file system, and in this process alone.
+        what: what it is called in an error's message.
+        advice: what the message tells to do.
+
+    Raises:
+        UserError: it can't be written.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> folder = Path(mkdtemp())
+        >>> for text in "first", "second":
+        ...     with folder_written_once(folder / "notes", folder / ".partial", "the notes") as partial:
+        ...         _ = (partial / "text").write_text(text)
+        >>> (folder / "notes" / "text").read_text()
+        'first'
+    """
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        yield partial
+        for file in partial.iterdir():
+            sync(file)
+        sync(partial)
+        try:
+            partial.rename(path)
+        except OSError:
+            if not path.is_dir() or not any(path.iterdir()):
+                raise
+        sync(path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager

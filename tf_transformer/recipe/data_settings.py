@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SkipValidation, TypeAdapter, model_validator
 
-from tf_transformer.recipe.fields import Count, Positive, Settings, Text
+from tf_transformer.data.noise import Noise
+from tf_transformer.recipe.fields import Count, CountOrZero, Positive, Settings, Share, Text
 from tf_transformer.recipe.refusals import refuse, shown
 
 DEMO_SPLITS = ("train", "validation", "test")
@@ -21,6 +22,34 @@ def _as_tuple(value: Any) -> Any:
 Split = Annotated[str | tuple[str, ...] | None, SkipValidation, BeforeValidator(_as_tuple)]
 
 
+class NoiseSettings(Settings):
+    """Noise on the source texts of a source, drawn once; see `tf_transformer.data.noise.Noise`.
+
+    Example:
+        >>> NoiseSettings(upper_case=1.0).noise()(1, "A man")
+        'A MAN'
+    """
+
+    lower_case: Share = Field(0.0, description="share of sentences in lower case")
+    upper_case: Share = Field(0.0, description="share of sentences in capitals")
+    no_accents: Share = Field(0.0, description="share of sentences without accents")
+    typos: Share = Field(0.0, description="share of words with a typo")
+    drop: Share = Field(0.0, description="share of words left out")
+    fill: Share = Field(0.0, description="share of words replaced by <blank>")
+    swap: CountOrZero = Field(0, description="places that a word moves at most")
+    seed: CountOrZero = Field(0, description="other seeds give other noise of the same kind")
+
+    @model_validator(mode="after")
+    def _check_case(self) -> NoiseSettings:
+        if self.lower_case + self.upper_case > 1:
+            refuse("lower_case", f"is {self.lower_case}; with upper_case, {self.upper_case}, it must be 1 at most")
+        return self
+
+    def noise(self) -> Noise:
+        """What makes it."""
+        return Noise(**self.model_dump())
+
+
 class SourceSettings(Settings):
     """One of several sources of pairs.
 
@@ -32,6 +61,7 @@ class SourceSettings(Settings):
     files: Split = Field(description="its files, as the kind of data has them")
     weight: Positive = Field(1.0, description="how often each pair comes in an epoch, in the mean")
     tag: str | None = Field(None, description="a word put before each source text, with a blank")
+    noise: NoiseSettings | None = Field(None, description="noise on its source texts, a mapping of shares")
 
     @model_validator(mode="after")
     def _check_tag(self) -> SourceSettings:
@@ -42,7 +72,11 @@ class SourceSettings(Settings):
     @property
     def name(self) -> str:
         """What the log calls it."""
-        return " and ".join(self.files) if isinstance(self.files, tuple) else self.files
+        files = " and ".join(self.files) if isinstance(self.files, tuple) else self.files
+        if self.noise is None:
+            return files
+        shares = ", ".join(f"{key} {value:g}" for key, value in self.noise.model_dump().items() if value)
+        return f"{files} with noise ({shares or 'none'})"
 
 
 _SOURCES = TypeAdapter(list[SourceSettings])
@@ -127,7 +161,7 @@ class DataSettings(Settings):
             self._check_split(key, getattr(self, key))
         names = [source.name for source in self.sources()]
         if len(set(names)) < len(names):
-            refuse("train", "names the same files twice; give one of these sources a higher weight")
+            refuse("train", "names the same files twice; give one of these sources a higher weight, or noise")
         if self.kind == "tfds" and self.dataset is None:
             refuse("dataset", "is missing; for kind tfds it is a name such as wmt14_translate/de-en")
         if self.kind == "tfds" and self.invalid_utf8 == "skip":

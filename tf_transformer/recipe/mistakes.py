@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from tf_transformer.errors import UserError
-from tf_transformer.recipe.data_settings import SourceSettings
+from tf_transformer.recipe.data_settings import NoiseSettings, SourceSettings
 from tf_transformer.recipe.refusals import shown
 from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe
 
@@ -45,8 +45,10 @@ def unknown_key(key: str) -> str:
 
 
 def _fields(section: str) -> dict[str, FieldInfo]:
-    """The keys of a section, or of one source of several, `data.train.0`."""
-    return (SourceSettings if section.startswith(_SOURCE) else SECTIONS.get(section, Recipe)).model_fields
+    """The keys of a section, or of one source of several, `data.train.0`, or of its noise, `data.train.0.noise`."""
+    if section.startswith(_SOURCE):
+        return (NoiseSettings if section.endswith(".noise") else SourceSettings).model_fields
+    return SECTIONS.get(section, Recipe).model_fields
 
 
 def recipe_error(where: str, problem: str) -> UserError:

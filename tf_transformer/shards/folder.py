@@ -73,11 +73,11 @@ class ShardFolder:
         for left in self.path.glob(f"{PARTIAL}*"):  # of processes that were killed: nobody writes any more
             left.unlink(missing_ok=True)
         for index in range(len(self.source)):
-            self._check(index)
+            self.check(index)
             with self.file(index).open("rb") as file:
                 shutil.copyfileobj(file, output)
 
-    def _check(self, index: int) -> None:
+    def check(self, index: int) -> None:
         """Raises a UserError where a shard is not what was written."""
         with self.file(index).open("rb") as file:
             found = sum(1 for _ in file)

@@ -75,16 +75,37 @@ def translate_in_shards(
     manifest = make_manifest(source, **described)
     check_folder(folder, manifest)
     shards = ShardFolder(folder, source, line_for_line="num_hypotheses" not in described["options"])
-    missing = shards.missing(*share) if share else shards.missing()
     if output:
         if not output.parent.is_dir():
             raise UserError(f"{output.parent}: no such folder; create it, or give a file in another folder")
         if output.exists() and shards.missing():
             raise UserError(f"{output}: already exists and was not changed; give another name")
         check_can_be_made(output)
+    if translate_missing(shards, manifest, share, load):
+        return
+    if output:
+        shards.join(output)
+        notes.print(f"translation: {output}")
+    elif not share:
+        shards.copy(sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def translate_missing(
+    shards: ShardFolder, manifest: dict[str, Any], share: Share | None, load: Callable[[], Translated]
+) -> int:
+    """Translates what is missing of a job's shards; gives the number of those that are left to other jobs.
+
+    Args:
+        shards: where they lie, or will.
+        manifest: what they are the translation of; the folder's own, if it has one, must be the same.
+        share: which of the shards to translate; all unless given.
+        load: loads the model; not called where nothing is missing.
+    """
+    source, missing = shards.source, shards.missing(*share) if share else shards.missing()
     if missing:
         translated = load()
-        begin(folder, manifest)
+        begin(shards.path, manifest)
         with _telling(sum(map(source.lines_of, missing)), len(source)) as (advance, tell):
             for index in missing:
                 began = time.perf_counter()
@@ -92,12 +113,7 @@ def translate_in_shards(
                 tell(index, source.lines_of(index), time.perf_counter() - began)
     if left := len(shards.missing()):
         notes.print(f"{left:,} of {len(source):,} shards are left to other jobs")
-    elif output:
-        shards.join(output)
-        notes.print(f"translation: {output}")
-    elif not share:
-        shards.copy(sys.stdout.buffer)
-        sys.stdout.flush()
+    return left
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from tf_transformer.shards.source import Source
 MANIFEST = "manifest.json"
 
 # What may differ: the same text under another name, the same model at another place, a newer version of the package.
-FREE = ("source.path", "model.path", "version")
+# What is told only when all is done is under "result".
+FREE = ("source.path", "model.path", "version", "result")
 
 
 def make_manifest(source: Source, models: Sequence[Path], engine: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,6 +80,11 @@ def check_folder(folder: Path, manifest: dict[str, Any]) -> None:
                 f"{folder}: holds other files and no {MANIFEST}, and was not changed; give a new folder for the shards"
             )
         return
+    check_same(path, manifest, "these shards are")
+
+
+def check_same(path: Path, manifest: dict[str, Any], what: str) -> None:
+    """Raises a UserError where a manifest that was written differs from another in what both must have alike."""
     there, here = (_flat(each) for each in (_read(path), manifest))
     differences = [
         f"{key} ({there.get(key)} there, {here.get(key)} here)"
@@ -87,8 +93,8 @@ def check_folder(folder: Path, manifest: dict[str, Any]) -> None:
     ]
     if differences:
         raise UserError(
-            f"{path}: these shards are of another command, which differs in {', '.join(differences)}; give that one's "
-            "file, model and options, or another folder"
+            f"{path}: {what} of another command, which differs in {', '.join(differences)}; give that one's file, "
+            "model and options, or another folder"
         )
 
 
@@ -121,5 +127,6 @@ def _flat(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The values by their keys, with those of a section as `section.key`."""
     flat = {}
     for name, value in manifest.items():
-        flat |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+        if name not in FREE:
+            flat |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
     return flat

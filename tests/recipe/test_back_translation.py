@@ -1,0 +1,67 @@
+"""`train/back_translation.mk`: the experiment's commands, read and, with tiny models, run."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+
+from tests.cli.command import COMMAND
+from tests.tiny_run import PAIRS, settings, write_pairs
+from tf_transformer.commands import app
+from tf_transformer.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+MAKE = ["make", "-f", "train/back_translation.mk"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The tiny corpus, as the experiment finds it."""
+    for split, pairs in (("train", PAIRS), ("val", PAIRS[:2]), ("test", PAIRS[:2])):
+        (tmp_path / split).mkdir()
+        for path, side in zip(write_pairs(tmp_path / split, pairs), ("en", "de"), strict=True):
+            path.rename(tmp_path / f"{split}.{side}")
+    return tmp_path
+
+
+def test_its_commands_are_ones_of_each_kind(data):
+    shown = subprocess.run([*MAKE, "-n", f"DATA={data}"], cwd=ROOT, capture_output=True, text=True, check=True)
+    commands = [shlex.split(line) for line in shown.stdout.splitlines()]
+    read, recipes = [], {}
+    for _, name, *words in (words for words in commands if words[0] == "tf-transformer"):
+        parameters = typer.main.get_command(app).commands[name].make_context(name, words).params
+        read.append(name)
+        if name == "train":
+            recipes[parameters["run_dir"].name] = load_recipe(ROOT / parameters["recipe"], parameters["overrides"])
+    assert sorted(read) == ["backtranslate", "train", "train", "train"]
+    alone, back = recipes["alone-1"].data, recipes["backward-1"].data
+    assert [Path(file).name for file in alone.train] == ["train.en", "train.de"]
+    assert back.train == alone.train[::-1] and back.validation == ("val.de", "val.en")
+    genuine, made = recipes["with-1"].data.sources()
+    assert genuine.files == alone.train and made.tag == "<bt>"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")
+def test_it_ends_with_the_scores_of_both(data, tmp_path):
+    changed = settings(data, training__steps=40, data__train="null", training__validate_every=20)
+    keep = ("name", "data.root", "data.train", "data.validation", "data.test", "data.kind")
+    tiny = " ".join(f"--set {each}" for each in changed if each.split("=")[0] not in keep)
+    words = [f"DATA={data}", f"OUT={tmp_path / 'out'}", "PAIRS=12", f"TRAIN={tiny}", "BACK=--max-overlap 1"]
+    environment = {**os.environ, "PATH": f"{COMMAND.parent}:{os.environ['PATH']}"}
+    process = subprocess.run([*MAKE, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+    assert process.returncode == 0, process.stderr
+    text = tmp_path / "out" / "text"
+    kept, mono = ((text / name).read_text().splitlines() for name in ("train.de", "mono.de"))
+    assert len(kept) == 12 and not set(kept) & set(mono)
+    german = {target for _, target in PAIRS}
+    assert set(kept) | set(mono) == german - {target for _, target in PAIRS[:2] if target not in kept}
+    for name in "alone-1", "with-1":
+        assert "bleu" in json.loads((tmp_path / "out" / name / "scores.json").read_text())
+    again = subprocess.run([*MAKE, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    assert "tf-transformer" not in again.stdout

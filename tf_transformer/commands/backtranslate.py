@@ -1,0 +1,174 @@
+"""The command `backtranslate`: make sentence pairs of a text in the target language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tf_transformer.commands.app import app
+from tf_transformer.commands.filter_options import (
+    DUPLICATES_OPTION,
+    FEWEST_OPTION,
+    MOST_OPTION,
+    OVERLAP_OPTION,
+    RATIO_OPTION,
+    REPEATS_OPTION,
+    SCRIPT_SHARE_OPTION,
+    SOURCE_SCRIPT_OPTION,
+    TARGET_SCRIPT_OPTION,
+    UNIT_OPTION,
+    show_filtered,
+)
+from tf_transformer.commands.options import (
+    ALPHA_OPTION,
+    BATCH_SIZE_OPTION,
+    BEAM_OPTION,
+    ENGINE_OPTION,
+    JSON_OPTION,
+    MODEL_ARGUMENT,
+)
+from tf_transformer.errors import UserError
+from tf_transformer.shards.source import SHARD_LINES
+from tf_transformer.terminal import (
+    check_is_no_file,
+    given,
+    notes,
+    quiet_tensorflow,
+    session_loader,
+    streams_of,
+    translation_line,
+)
+from tf_transformer.windows import LONG, WINDOW_BATCHES
+
+METHODS = ("beam", "sampling", "noised-beam")
+
+
+@app.command()
+def backtranslate(
+    model: Annotated[Path, MODEL_ARGUMENT],
+    monolingual: Annotated[
+        Path, typer.Argument(help="File of sentences in the language to translate into, one per line, plain or gzip.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Argument(
+            help="New folder for source.txt, target.txt and manifest.json; the translations lie in OUT.shards."
+        ),
+    ],
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(METHODS),
+            help="beam search, sampling, or beam search with words dropped, replaced and moved.",
+        ),
+    ] = "beam",
+    beam_size: Annotated[int | None, BEAM_OPTION] = None,
+    alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=0, help="Sample from the K most likely tokens.", show_default="no limit")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**31 - 1, help="Random seed of sampling and noise.", show_default="0")
+    ] = None,
+    min_score: Annotated[
+        float | None,
+        typer.Option(help="Drop translations with a lower score, as translate --json prints it.", show_default="none"),
+    ] = None,
+    unit: Annotated[str, UNIT_OPTION] = "words",
+    min_length: Annotated[int, FEWEST_OPTION] = 1,
+    max_length: Annotated[int, MOST_OPTION] = 200,
+    max_ratio: Annotated[float, RATIO_OPTION] = 3.0,
+    max_overlap: Annotated[float, OVERLAP_OPTION] = 0.75,
+    max_repeats: Annotated[int, REPEATS_OPTION] = 4,
+    source_script: Annotated[str | None, SOURCE_SCRIPT_OPTION] = None,
+    target_script: Annotated[str | None, TARGET_SCRIPT_OPTION] = None,
+    min_script: Annotated[float, SCRIPT_SHARE_OPTION] = 0.5,
+    duplicates: Annotated[bool, DUPLICATES_OPTION] = False,
+    engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
+    batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
+    shard_lines: Annotated[int, typer.Option(min=1, help="Number of lines in a shard.")] = SHARD_LINES,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Translate each N-th shard from I on, which counts from 0: one of N jobs."),
+    ] = None,
+    as_json: Annotated[bool, JSON_OPTION] = False,
+) -> None:
+    """Makes pairs to train on of a text in the target language, by a model that translates into the source language.
+
+    If it is interrupted, the same command goes on.
+    """
+    from tf_transformer.data.noise import Noise
+    from tf_transformer.data.text_filters import PairLimits
+    from tf_transformer.shards.back_translation import NOISED_BEAM, SOURCE, TARGET, back_translate
+    from tf_transformer.shards.job import Share
+    from tf_transformer.translation import check_are_models
+
+    changes = _decoding_options(method, beam_size, alpha, top_k, seed)
+    noise = Noise(**NOISED_BEAM, seed=seed or 0) if method == "noised-beam" else Noise()
+    limits = PairLimits(
+        unit=unit,
+        min_length=min_length,
+        max_length=max_length,
+        max_ratio=max_ratio,
+        max_overlap=max_overlap,
+        max_repeats=max_repeats,
+        source_script=source_script,
+        target_script=target_script,
+        min_script=min_script,
+        duplicates=duplicates,
+    )
+    check_is_no_file(model)
+    check_are_models([model], engine)
+    pairs = back_translate(
+        monolingual,
+        shard_lines,
+        out,
+        Share.read(shard) if shard else None,
+        {"models": [model], "engine": engine, "options": changes},
+        lambda: _load(model, engine, changes, batch_size, optimise=monolingual.stat().st_size >= LONG),
+        limits,
+        min_score,
+        noise,
+    )
+    if pairs is None:
+        return
+    show_filtered({**pairs, "source": str(out / SOURCE), "target": str(out / TARGET)}, as_json)
+    if not as_json:
+        notes.print(f"written; for data.train of a recipe: {{files: [{out / SOURCE}, {out / TARGET}], tag: <bt>}}")
+
+
+def _decoding_options(
+    method: str, beam_size: int | None, alpha: float | None, top_k: int | None, seed: int | None
+) -> dict[str, Any]:
+    """The options of the search; those that the method has no use for are refused."""
+    if method not in METHODS:
+        raise UserError(f"--method is {method}; choose from {', '.join(METHODS)}")
+    unused = {"sampling": {"--beam-size": beam_size, "--alpha": alpha}, "noised-beam": {"--top-k": top_k}}
+    unused["beam"] = {"--top-k": top_k, "--seed": seed}
+    for option, value in unused[method].items():
+        if value is not None:
+            raise UserError(f"{option} has no effect with --method {method}; leave it out, or choose another method")
+    if method == "sampling":
+        return given(temperature=1.0, top_k=top_k, seed=seed)
+    return given(beam_size=beam_size, alpha=alpha)
+
+
+def _load(
+    model: Path, engine: str, changes: dict[str, Any], batch_size: int, optimise: bool
+) -> Callable[[list[tuple[int, str]], Callable[[int], None]], Iterator[bytes]]:
+    """Loads what makes lines of JSON of numbered lines, and calls its second argument with lines done."""
+    load = session_loader(model, engine, optimise)
+    with quiet_tensorflow(streams=True, session=load is not None):
+        from tf_transformer.translation import load_translate, translate_texts
+    function = load_translate(model, changes, engine, load)
+    streams, window = streams_of(engine), WINDOW_BATCHES * batch_size
+
+    def translated(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[bytes]:
+        translations = translate_texts(function, [text for _, text in lines], batch_size, streams, advance, window)
+        for (number, _), translation in zip(lines, translations, strict=True):
+            yield translation_line(number, translation, as_json=True, nbest=False)
+
+    return translated
