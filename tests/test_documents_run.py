@@ -44,6 +44,7 @@ SMALLER = {
         ("steps_per_epoch=100", "steps_per_epoch=2"),
         ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
     ],
+    "docs/ensembles.md": [('["runs/seed1", "runs/seed2"]', '["runs/NAME", "runs/NAME"]')],
     "docs/tensorboard.md": [
         ("tt.DecodingOptions(beam_size=1)", "tt.DecodingOptions(beam_size=1, extra_length=2)"),
         ("steps_per_epoch=100, epochs=10", "steps_per_epoch=1, epochs=3"),
@@ -96,6 +97,8 @@ ONLY_READ = {
     "docs/model.md": "hours of training; tests/test_recurrent_run.py trains a tiny one",
     "docs/installing.md": "installs; tests/test_package.py does it with the wheel",
     "docs/small_corpus.md": "hours of training; tests/recipe/test_project_recipes_train.py does two steps",
+    "docs/ensembles.md": "two trainings and a server; tests/cli/test_ensembles.py and tests/export/test_ensemble.py",
+    "docs/distillation.md": "a day of training; each command has its tests, and ensembles tests/cli/test_ensembles.py",
     "docs/gpu.md": "needs a GPU",
     "docs/mixed_precision.md": "two minutes; tests/training/test_options.py trains in each precision",
     "docs/resuming.md": "tests/runs/ breaks trainings off and goes on",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -96,6 +96,22 @@ def facts_of_run(run: RunDirectory) -> Facts:
     }
 
 
+def facts_of_ensemble(runs: Sequence[RunDirectory], options: DecodingOptions) -> Facts:
+    """The facts about the models of several runs as an ensemble; what is known of each is in the list `members`."""
+    members = [facts_of_run(run) for run in runs]
+    sizes = [member["model"]["parameters"] for member in members]
+    shared = ("task", "source_language", "target_language", "tokenizer")
+    return {
+        "name": " + ".join(member["name"] for member in members),
+        **{key: members[0][key] for key in shared},
+        "model": {"kind": "ensemble", "models": len(runs), "parameters": sum(sizes) if all(sizes) else None},
+        "members": members,
+        "scores": None,
+        "decoding": asdict(options),
+        "versions": versions(),
+    }
+
+
 def facts_of_model(model: SequenceModel, options: DecodingOptions, task: str = "translation") -> Facts:
     """The facts about a model that was trained from Python, without a recipe."""
     return {
@@ -171,9 +187,14 @@ def as_markdown(facts: Facts) -> str:
     task, model = facts["task"], facts["model"]
     kind = model.get("kind", "model")
     parts = [f"# {facts['name']}", _what_it_is(facts, kind)]
-    parts += ["## Limits", LIMITS[task] + ("\n" + TOY if facts.get("corpus", {}).get("kind") == "demo" else "")]
+    is_toy = any(each.get("corpus", {}).get("kind") == "demo" for each in facts.get("members", [facts]))
+    parts += ["## Limits", LIMITS[task] + ("\n" + TOY if is_toy else "")]
     parts += ["## Scores", _scores(facts.get("scores"))]
-    if "corpus" in facts:
+    if "members" in facts:
+        parts += ["## Tokenizer", _table(facts["tokenizer"])]
+        for number, member in enumerate(facts["members"], start=1):
+            parts += [f"## Model {number}: {member['name']}", _member(member)]
+    elif "corpus" in facts:
         parts += ["## Training text", _table(facts["corpus"])]
         parts += ["## Tokenizer", _table(facts["tokenizer"])]
     else:
@@ -201,7 +222,27 @@ def _what_it_is(facts: Facts, kind: str) -> str:
     )
     command = "parse" if facts["task"] == "parsing" else "translate"
     used = f"To use it, run `tf-transformer {command} FOLDER` with the folder of the model."
-    return f"A {kind}{numbered}, trained with tf_transformer. {does} {used}{trained}"
+    if "members" in facts:
+        kind = f"{kind} of {len(facts['members'])} models"
+    return (
+        f"{'An' if kind[0] in 'aeiou' else 'A'} {kind}{numbered}, trained with tf_transformer. {does} {used}{trained}"
+    )
+
+
+def _member(facts: Facts) -> str:
+    """What an ensemble's card tells of one of its models."""
+    weights = {"checkpoint": facts["checkpoint"]}
+    return "\n\n".join(
+        [
+            _table({**weights, **facts["model"]}),
+            "Its scores alone:",
+            _scores(facts["scores"]),
+            "Its training text:",
+            _table(facts["corpus"]),
+            "Its training:",
+            _table(facts["training"]),
+        ]
+    )
 
 
 def _scores(scores: Mapping[str, Any] | None) -> str:

@@ -36,13 +36,13 @@ def test_help_answers_without_tensorflow():
         ("prepare", "recipe --set --run-dir"),
         (
             "evaluate",
-            "model --source --reference --trees --lowercase --tokenize --perturb --beam-size --alpha --grammar "
+            "model... --source --reference --trees --lowercase --tokenize --perturb --beam-size --alpha --grammar "
             "--no-grammar --engine --batch-size --json",
         ),
         (
             "translate",
-            "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
-            "--replace-unknown --cut --paragraphs --engine --batch-size --json --interactive --shards "
+            "model... [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p "
+            "--seed --replace-unknown --cut --paragraphs --engine --batch-size --json --interactive --shards "
             "--shard-lines --shard --output",
         ),
         (
@@ -59,7 +59,7 @@ def test_help_answers_without_tensorflow():
         ),
         ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),
         ("score-trees", "gold predicted --json"),
-        ("export", "run dest --format --beam-size --alpha --float16 --quantization"),
+        ("export", "run... dest --format --beam-size --alpha --float16 --quantization"),
         ("average", "run --last"),
         (
             "serve",

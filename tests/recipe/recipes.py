@@ -47,7 +47,7 @@ training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: 
   distribution: mirrored, sample_translations: 3}
 tensorboard: {attention: 2, bleu: 0, histograms: false, graph: false, embeddings: false, profile: null}
 evaluation: {lowercase: false, tokenize: 13a, batch_size: 64, beam_size: 4, alpha: 0.6, extra_length: 50,
-  grammar: true}
+  no_repeat_ngram_size: 0, grammar: true}
 """)
 
 

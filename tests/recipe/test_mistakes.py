@@ -131,7 +131,8 @@ RIGHT = {
     "training.r_drop training.gradient_accumulation training.parallel_parts training.steps_per_execution "
     "training.validate_every training.keep_checkpoints training.average_checkpoints training.save_every_seconds "
     "training.early_stopping training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
-    "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length",
+    "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length "
+    "evaluation.no_repeat_ngram_size",
     "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
     "training.label_smoothing training.save_every_seconds "
@@ -265,6 +266,10 @@ def test_wrong_value(override, told):
         ([*PARSING, "tokenizer.joint=true"], "tokenizer.joint is true; for task parsing it must be false: trees"),
         ([*PARSING, "model.share_embeddings=all"], "model.share_embeddings is all; for task parsing it must be target"),
         ([*PARSING, "evaluation.lowercase=true"], "evaluation.lowercase is true; for task parsing it must be false"),
+        (
+            [*PARSING, "evaluation.no_repeat_ngram_size=3"],
+            "evaluation.no_repeat_ngram_size is 3; for task parsing it must be 0",
+        ),
         ([*PARSING, "evaluation.tokenize=none"], "evaluation.tokenize is none; for task parsing it must be left out"),
         (["data.kind=csv", "training.steps=x", "seed=x"], "seed is x; it must be a whole number"),
         (["training.schedule=cosine"], "training.learning_rate is missing; schedule cosine needs it: the peak rate"),

@@ -111,8 +111,8 @@ def test_further_refusals(client, asked, told):
 
 
 def with_options(**changes):
-    names = "prefix beam_size num_hypotheses alpha min_length max_length temperature top_k top_p seed replace_unknown"
-    inputs = {name: INPUTS[name] for name in names.split()}
+    names = "beam_size num_hypotheses alpha min_length max_length temperature top_k top_p seed replace_unknown"
+    inputs = {name: INPUTS[name] for name in (*names.split(), "no_repeat_ngram_size")}
     return {"text": ["A man."], **inputs, "prefix": [""], **changes}
 
 

@@ -21,7 +21,7 @@ from tf_transformer.translation import load_translate, translate_texts
 TEXTS = [PAIRS[0][0], "", "Ein Ärger, 강아지 🐕 " * 3, "the " * 100, "A man"]
 OPTIONS = {
     "beam_size": 3, "num_hypotheses": 2, "alpha": 0.6, "min_length": 1, "max_length": 12, "temperature": 0.0,
-    "top_k": 0, "top_p": 1.0, "seed": 0, "replace_unknown": True,
+    "top_k": 0, "top_p": 1.0, "seed": 0, "replace_unknown": True, "no_repeat_ngram_size": 2,
 }  # fmt: skip
 CALLS = {
     "translate": {"text": TEXTS},

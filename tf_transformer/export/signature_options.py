@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ OPTION_TYPES = {
     "top_p": "float32",
     "seed": "int32",
     "replace_unknown": "bool",
+    "no_repeat_ngram_size": "int32",
 }
 
 # What its checks say.
@@ -79,7 +80,10 @@ def option_tensors(options: DecodingOptions) -> dict[str, tf.Tensor]:
 
 
 def with_options(
-    signature: Callable[[Any, Any, dict[str, np.generic]], Output], options: DecodingOptions, several: bool
+    signature: Callable[[Any, Any, dict[str, np.generic]], Output],
+    options: DecodingOptions,
+    several: bool,
+    known: Collection[str] = tuple(OPTION_TYPES),
 ) -> Callable[..., Output]:
     """Makes a function that translates with options, from a translator's signature or an exported one.
 
@@ -88,6 +92,7 @@ def with_options(
             gets them, prefixes a list or a tensor of strings.
         options: how to decode.
         several: whether all the hypotheses are wanted, (batch, num_hypotheses), or one a text, (batch,).
+        known: the options that the signature takes; that of an export of an earlier version may have fewer.
 
     Returns:
         A function of texts, a list or a tensor, and, where it is wanted, of what each translation must begin with,
@@ -96,6 +101,7 @@ def with_options(
     """
     # Of several samples the best is none drawn by chance.
     values = option_values(options if several else replace(options, num_hypotheses=1))
+    values = {name: value for name, value in values.items() if name in known}
 
     def translate(texts: list[str] | tf.Tensor, prefix: Sequence[str] | None = None) -> Output:
         check_is_list(texts, "texts")

@@ -39,6 +39,7 @@ def check_task(recipe: Recipe) -> None:
             "false with model.tree_state, which includes it",
         ),
         ("evaluation.lowercase", not recipe.evaluation.lowercase, "false"),
+        ("evaluation.no_repeat_ngram_size", not recipe.evaluation.no_repeat_ngram_size, "0: trees repeat brackets"),
         ("evaluation.tokenize", recipe.evaluation.tokenize == "13a", "left out: it is BLEU's"),
     ):
         if not value:

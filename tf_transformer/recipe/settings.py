@@ -203,11 +203,15 @@ class EvaluationSettings(Settings):
     beam_size: Count = Field(4, description="number of hypotheses in the beam")
     alpha: NotNegative = Field(0.6, le=RANGES["alpha"][1], description="strength of the length penalty")
     extra_length: CountOrZero = Field(50, description="tokens a translation may have beyond its source's")
+    no_repeat_ngram_size: CountOrZero = Field(
+        0, description="a translation has each n-gram of so many tokens at most once; 0 for no such limit"
+    )
     grammar: bool = Field(True, description="for a parser: restrict the search to well-formed trees")
 
     def decoding_options(self) -> DecodingOptions:
         """How the run's model translates, unless it is told otherwise."""
-        return DecodingOptions(beam_size=self.beam_size, alpha=self.alpha, extra_length=self.extra_length)
+        names = "beam_size", "alpha", "extra_length", "no_repeat_ngram_size"
+        return DecodingOptions(**{name: getattr(self, name) for name in names})
 
 
 class Recipe(Settings):

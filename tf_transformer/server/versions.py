@@ -131,13 +131,14 @@ class SavedModelVersion(Version):
         if not options or "translate_with_options" not in self.signatures:
             return lambda texts: self._loaded.signatures["translate"](text=texts)
         from tf_transformer.export.signature_options import with_options
-        from tf_transformer.translation import own_options
+        from tf_transformer.translation import known_options, own_options
 
         signature = self._loaded.signatures["translate_with_options"]
         return with_options(
             lambda texts, prefix, tensors: signature(text=texts, prefix=prefix, **tensors),
             own_options(self.folder).changed(**options),
             several="num_hypotheses" in options,
+            known=known_options(self.folder),
         )
 
     def call(self, signature: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
