@@ -160,9 +160,8 @@ def test_each_matrix_of_embeddings_is_mapped(share):
         if mapping is None:
             np.testing.assert_array_equal(value, theirs[path])
             continue
-        value, before, first = (
-            each.T if path.endswith("kernel") else each for each in (value, theirs[path], initial[path])
-        )
+        arrays = value, theirs[path], initial[path]
+        value, before, first = (each.T for each in arrays) if path.endswith("kernel") else arrays
         for token in range(290):
             if token in mapping.kept:
                 row = before[mapping.kept[token]]

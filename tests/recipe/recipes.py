@@ -55,7 +55,7 @@ evaluation: {lowercase: false, tokenize: 13a, batch_size: 64, beam_size: 4, alph
 def dotted(mapping, prefix=""):
     """Lists the keys that hold values, with their sections before a dot."""
     for key, value in mapping.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not prefix:
             yield from dotted(value, f"{key}.")
         else:
             yield prefix + key
