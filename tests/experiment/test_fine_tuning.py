@@ -1,5 +1,6 @@
 """A training that begins with another model's weights: what it takes, what it leaves, what it tells and remembers."""
 
+import hashlib
 import io
 import json
 import shutil
@@ -12,7 +13,7 @@ from rich.console import Console
 from tests.experiment.small_recipe import ctrl_c_after
 from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 from tf_transformer import Transformer, UserError, experiment, load_model, load_recipe
-from tf_transformer.experiment.fine_tuning import Origin, take_weights
+from tf_transformer.experiment.fine_tuning import Origin, open_origin, take_weights
 from tf_transformer.model_card import read_card
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.terminal import show_scores
@@ -124,10 +125,11 @@ def test_it_tells_and_remembers_where_it_comes_from(still, origin):
 
 def test_a_checkpoint_can_be_named(folder, origin, tmp_path):
     checkpoint = origin.step_checkpoints()[0]
-    path = written(tmp_path / "r.yaml", folder, origin, init_from=str(checkpoint), evaluation__also=None)
-    run = experiment.train(load_recipe(path, ["training.steps=1", "training.validate_every=1"]), tmp_path / "run")
-    assert run.read_training()["fine_tuned_from"]["checkpoint"] == checkpoint.name
-    assert "also" not in json.loads(run.scores.read_text())
+    opened = open_origin(load_recipe(written(tmp_path / "r.yaml", folder, origin, init_from=str(checkpoint))))
+    assert opened.record()["checkpoint"] == checkpoint.name
+    assert opened.record()["sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    theirs = weights(checkpoint)
+    assert all(np.array_equal(weight.numpy(), theirs[weight.path]) for weight in opened.model.weights)
 
 
 # -- a new tokenizer ----
@@ -170,15 +172,24 @@ def test_each_matrix_of_embeddings_is_mapped(share):
             np.testing.assert_allclose(value[token], row, rtol=1e-5, atol=1e-7)
 
 
-def test_a_run_with_another_vocabulary(folder, origin, tmp_path):
+@pytest.fixture(scope="module")
+def other(folder, tiny_run_directory, tmp_path_factory):
+    """A fine-tuning with a tokenizer of its own, its recipe's file, its origin, and what it told."""
+    where = tmp_path_factory.mktemp("other")
+    origin = RunDirectory(shutil.copytree(tiny_run_directory.path, where / "origin"))
+    changes = {"model__dropout_rate": 0.2, "tokenizer__keep": False, "tokenizer__vocab_size": 330}
+    path = written(where / "r.yaml", folder, origin, **changes, training__steps=2)
     told = Console(file=io.StringIO(), width=300)
-    path = written(tmp_path / "r.yaml", folder, origin, tokenizer__keep=False, tokenizer__vocab_size=330)
-    run = experiment.train(load_recipe(path, ["training.steps=1", "training.validate_every=1"]), tmp_path / "run", told)
+    return experiment.train(load_recipe(path), where / "run", told), path, origin, told.file.getvalue()
+
+
+def test_a_run_with_another_vocabulary(other):
+    run, *_, told = other
     assert run.load_tokenizers().source.vocab_size == load_model(run.path).input_vocab_size == 330
     counts = run.read_training()["fine_tuned_from"]["tokens"]["joint"]
     assert sum(counts.values()) == 330 and counts["averaged"] > 0
     kept, averaged = (f"{counts[name]:,}" for name in ("kept", "averaged"))
-    assert f"joint vocabulary of 330 tokens: {kept} kept, {averaged} averaged from their pieces" in told.file.getvalue()
+    assert f"joint vocabulary of 330 tokens: {kept} kept, {averaged} averaged from their pieces" in told
     before = json.loads(run.scores.read_text())["before"]["old"]
     assert before["bleu"] > 90  # the origin is scored with its own tokenizer
 
@@ -220,10 +231,12 @@ def test_one_mistake_is_told_before_data_is_read(origin, tmp_path, changes, told
 
 def test_what_changes_no_weight_may_differ(folder, origin, tmp_path):
     changes = {"model__dropout_rate": 0.3, "model__max_length": 99, "model__window": 5}
-    path = written(tmp_path / "r.yaml", folder, origin, **changes, evaluation__also=None, training__steps=1)
-    run = experiment.train(load_recipe(path, ["training.validate_every=1"]), tmp_path / "run")
-    config = load_model(run.path).get_config()
+    recipe = load_recipe(written(tmp_path / "r.yaml", folder, origin, **changes))
+    model, opened = experiment.make_model(recipe, 440, 440), open_origin(recipe)
+    assert take_weights(model, opened.tokenizers, opened) == {}
+    config, theirs = model.get_config(), weights(origin.best)
     assert (config["dropout_rate"], config["max_length"], config["window"]) == (0.3, 99, 5)
+    assert all(np.array_equal(weight.numpy(), theirs[weight.path]) for weight in model.weights)
 
 
 def test_a_model_that_is_not_there_is_told(origin, tmp_path):
@@ -244,8 +257,8 @@ def test_frozen_weights_keep_every_bit_on_two_devices(folder, origin, tmp_path):
     """Whatever else moves weights: decay, an average of the weights, an average of checkpoints."""
     told = Console(file=io.StringIO(), width=300)
     changes = {"ema": 0.5, "weight_decay": 0.1, "average_checkpoints": 2, "distribution": "mirrored"}
-    changes |= {"freeze": ["encoder", "decoder/layer_0/self_attention"], "validate_every": 1, "steps": 3}
-    changes = {f"training__{key}": value for key, value in changes.items()}
+    changes |= {"freeze": ["encoder", "decoder/layer_0/self_attention"], "validate_every": 1, "steps": 2}
+    changes = {f"training__{key}": value for key, value in changes.items()} | {"data__batch_tokens": 128}
     path = written(tmp_path / "r.yaml", folder, origin, **changes, evaluation__also=None)
     run = experiment.train(load_recipe(path), tmp_path / "run", told)
     theirs = weights(origin.best)
@@ -261,29 +274,24 @@ def test_frozen_weights_keep_every_bit_on_two_devices(folder, origin, tmp_path):
 # -- resuming ----
 
 
-def test_it_resumes_without_the_origin_to_the_same_bits(folder, tiny_run_directory, tmp_path):
-    origin = RunDirectory(shutil.copytree(tiny_run_directory.path, tmp_path / "origin"))
-    changes = {"model__dropout_rate": 0.2, "tokenizer__keep": False, "tokenizer__vocab_size": 330}
-    path = written(tmp_path / "r.yaml", folder, origin, **changes)
-    whole = experiment.train(load_recipe(path), tmp_path / "whole")
-    stopped = RunDirectory(tmp_path / "stopped")
+def test_killed_in_its_first_step_it_resumes_without_the_origin_to_the_same_bits(other, tmp_path):
+    whole, path, origin, _ = other
+    killed = RunDirectory(tmp_path / "killed")
+    without = ["evaluation.also=null"]  # which changes no weight
     with ctrl_c_after(1):
-        experiment.train(load_recipe(path), stopped.path)
-    assert {state.name for state in stopped.training_state.glob("step-*")} == {"step-00000000", "step-00000001"}
+        experiment.train(load_recipe(path, without), killed.path)
+    assert {state.name for state in killed.training_state.glob("step-*")} == {"step-00000000", "step-00000001"}
+    shutil.rmtree(killed.training_state / "step-00000001")
     shutil.rmtree(origin.path)
     with pytest.raises(UserError, match="init_from is"):
         load_recipe(path)
-    # As if it had been killed in its first step.
-    killed = RunDirectory(shutil.copytree(stopped.path, tmp_path / "killed"))
-    shutil.rmtree(killed.training_state / "step-00000001")
-    for run in stopped, killed:
-        experiment.train(load_recipe(path, run_path=run.path), run.path)
-        for name in ("step-00000002.keras", "step-00000004.keras"):
-            ours, theirs = (weights(each.checkpoints / name) for each in (run, whole))
-            assert all(np.array_equal(ours[key], theirs[key]) for key in theirs)
-        ours, theirs = (json.loads(each.scores.read_text()) for each in (run, whole))
-        assert ours["bleu"] == theirs["bleu"] and ours["before"]["old"]["bleu"] == theirs["before"]["old"]["bleu"]
-        assert load_recipe(run.recipe).init_from == str(origin.path)
+    experiment.train(load_recipe(path, without, killed.path), killed.path)
+    ours, theirs = (weights(run.checkpoints / "step-00000002.keras") for run in (killed, whole))
+    assert ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+    ours, theirs = (json.loads(run.scores.read_text()) for run in (killed, whole))
+    assert ours["bleu"] == theirs["bleu"] and ours["before"]["test"]["bleu"] == theirs["before"]["test"]["bleu"]
+    assert "also" not in ours
+    assert load_recipe(killed.recipe).init_from == str(origin.path)  # a run's recipe needs nothing else
 
 
 def test_prepared_with_the_origins_tokenizer(folder, origin, tmp_path):

@@ -83,7 +83,11 @@ def test_unknown_key_names_the_nearest(write, section, given, nearest):
         ("seeds", "did you mean seed?"),
         ("extend", "did you mean extends?"),
         ("vocab_size", "did you mean tokenizer.vocab_size?"),
-        ("xyzzy", "choose from name, seed, task, data, tokenizer, model, training, tensorboard, evaluation, extends"),
+        (
+            "xyzzy",
+            "choose from name, seed, task, init_from, data, tokenizer, model, training, tensorboard, evaluation, "
+            "extends",
+        ),
     ],
 )
 def test_unknown_key_at_the_top(write, given, advice):
