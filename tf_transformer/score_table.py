@@ -49,6 +49,20 @@ def score_table(scores: Mapping[str, Any]) -> list[list[str]]:
     return [[title for title, _ in columns], *([value(name) for _, value in columns] for name in sets)]
 
 
+def aligned(table: list[list[str]]) -> list[str]:
+    """The lines of a table in plain text: the first column to the left, the others to the right.
+
+    Example:
+        >>> aligned([["set", "BLEU"], ["news", "8.00"]])
+        ['set    BLEU', 'news   8.00']
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "   ".join(cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(cells))
+        for cells in (list(zip(row, widths, strict=True)) for row in table)
+    ]
+
+
 def _shown(of_sets: Mapping[str, Any], name: str, key: str, digits: int) -> str:
     value = of_sets.get(name, {}).get(key)
     return "-" if value is None else f"{value:.{digits}f}"

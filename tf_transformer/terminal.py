@@ -21,7 +21,7 @@ from rich.console import Console
 
 from tf_transformer.data.lines import GZIP_ERRORS, damaged_gzip, decoded, is_gzip, numbered_lines
 from tf_transformer.errors import UserError
-from tf_transformer.score_table import score_table
+from tf_transformer.score_table import aligned, score_table
 from tf_transformer.windows import grows
 
 if TYPE_CHECKING:
@@ -362,15 +362,6 @@ def show_parse_scores(scores: dict[str, Any]) -> None:
             notes.print(f"{scores[name]:,} of {scores['sentences']:,} sentences {told}")
 
 
-def _aligned(table: list[list[str]]) -> list[str]:
-    """The lines of a table: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "   ".join(cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(cells))
-        for cells in (list(zip(row, widths, strict=True)) for row in table)
-    ]
-
-
 def show_scores(scores: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(scores, indent=2, ensure_ascii=False))
@@ -387,7 +378,7 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
     for name, perturbed in scores.get("perturbed", {}).items():
         figures = f"BLEU {perturbed['bleu']:.2f}   chrF {perturbed['chrf']:.2f}"
         print(f"{name.replace('_', ' '):10}   {figures}   {perturbed['changed']:,} sentences changed")
-    for line in _aligned(score_table(scores)):
+    for line in aligned(score_table(scores)):
         print(line)
     left_out = scores["sentences"] - scores.get("perplexity_sentences", scores["sentences"])
     if left_out:

@@ -27,6 +27,8 @@ from tf_transformer.tokenizers import TokenizerPair, map_tokens
 # What a fine-tuning may have otherwise: no weight depends on it.
 FREE = ("preset", "dropout_rate", "attention_dropout_rate", "activation_dropout_rate", "window")
 
+_ADVICE = {"task": " (give the same)", "tokenizer": " (tokenizer.keep: false learns a new one)"}
+
 # The weights that have a row, or a column, for each token: whose tokens, and along which axis.
 OF_TOKENS = {
     "encoder/embedding/embeddings": ("source", 0),
@@ -76,7 +78,7 @@ def open_origin(recipe: Recipe) -> Origin:
     if different:
         raise UserError(
             f"init_from is {recipe.init_from}, whose model does not fit this recipe: {'; '.join(different)}; leave "
-            "these keys out, to have what that model has, or begin from another model"
+            "sizes out, to have what that model has, or begin from another model"
         )
     checkpoint = run.best_checkpoint()
     return Origin(recipe.init_from, checkpoint, load_model(checkpoint, "float32"), run.load_tokenizers())
@@ -92,7 +94,7 @@ def _misfits(recipe: Recipe, theirs: Recipe) -> Iterator[str]:
         compared += [(f"tokenizer.{key}", getattr(recipe.tokenizer, key), value) for key, value in tokenizer.items()]
     for key, here, there in compared:
         if here != there:
-            advice = " (tokenizer.keep: false learns a new one)" if key.startswith("tokenizer.") else ""
+            advice = _ADVICE.get(key.partition(".")[0], "")
             yield f"{key} is {shown(here)}, there it is {shown(there)}{advice}"
 
 
