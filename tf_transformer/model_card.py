@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from tf_transformer import __version__
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_whole
+from tf_transformer.score_table import score_table
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
     from tf_transformer.models.sequence_model import SequenceModel
+    from tf_transformer.recipe import Recipe
     from tf_transformer.recipe.data_settings import SourceSettings
     from tf_transformer.runs.directory import RunDirectory
 
@@ -66,7 +68,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
     from tf_transformer.recipe import DEMO_SPLITS, load_recipe
 
     recipe = load_recipe(run.recipe)
-    began, scores = _read(run.training), _read(run.scores)
+    began, scores = run.read_training(), read_json(run.scores)
     files = [run.chosen] if run.chosen else run.by_preference()
     checkpoint = next((file.name for file in files if file.is_file()), None)
     data = recipe.data
@@ -76,10 +78,11 @@ def facts_of_run(run: RunDirectory) -> Facts:
         "source_language": data.source_language,
         "target_language": data.target_language if recipe.task == "translation" else None,
         "model": {"parameters": began.get("parameters"), **_set(recipe.model)},
-        "tokenizer": _set(recipe.tokenizer),
+        "tokenizer": {key: value for key, value in _set(recipe.tokenizer).items() if key != "keep"},
         "corpus": {
             **{key: value for key, value in _set(data).items() if key in ("kind", "dataset", *DEMO_SPLITS)},
             **({"train": _in_words(data.sources())} if data.sources() is data.train else {}),
+            **({"also scored": recipe.evaluation.also} if recipe.evaluation.also else {}),
             "checksums": began.get("corpus"),
         },
         "training": {
@@ -88,10 +91,12 @@ def facts_of_run(run: RunDirectory) -> Facts:
             **_set(recipe.training),
             "devices": began.get("devices"),
         },
+        **({"fine_tuned_from": _origin(recipe, began)} if recipe.init_from else {}),
         "checkpoint": checkpoint,
         "scores": {key: scores[key] for key in ("set", "source", "trees", *SCORES, *SIGNATURES) if key in scores}
         or None,
-        "decoding": recipe.evaluation.model_dump(),
+        **({"comparison": comparison} if (comparison := score_table(scores)) else {}),
+        "decoding": recipe.evaluation.model_dump(exclude={"also"}),
         "versions": began.get("versions"),
     }
 
@@ -109,6 +114,19 @@ def facts_of_ensemble(runs: Sequence[RunDirectory], options: DecodingOptions) ->
         "scores": None,
         "decoding": asdict(options),
         "versions": versions(),
+    }
+
+
+def _origin(recipe: Recipe, began: Facts) -> Facts:
+    """What a run's weights began as."""
+    known = began.get("fine_tuned_from") or {}
+    tokens = known.get("tokens") or {}
+    return {
+        "model": recipe.init_from,
+        **{key: known.get(key) for key in ("checkpoint", "sha256")},
+        "tokenizer": "kept" if recipe.tokenizer.keep else "new",
+        **{f"{side} tokens {what}": n for side, counts in tokens.items() for what, n in counts.items()},
+        "frozen layers": ", ".join(recipe.training.freeze) or "none",
     }
 
 
@@ -190,6 +208,10 @@ def as_markdown(facts: Facts) -> str:
     is_toy = any(each.get("corpus", {}).get("kind") == "demo" for each in facts.get("members", [facts]))
     parts += ["## Limits", LIMITS[task] + ("\n" + TOY if is_toy else "")]
     parts += ["## Scores", _scores(facts.get("scores"))]
+    if facts.get("comparison"):
+        parts += ["All sets that the training scored:", _rows(*facts["comparison"])]
+    if "fine_tuned_from" in facts:
+        parts += ["## Fine-tuned from", _table(facts["fine_tuned_from"])]
     if "members" in facts:
         parts += ["## Tokenizer", _table(facts["tokenizer"])]
         for number, member in enumerate(facts["members"], start=1):
@@ -224,9 +246,9 @@ def _what_it_is(facts: Facts, kind: str) -> str:
     used = f"To use it, run `tf-transformer {command} FOLDER` with the folder of the model."
     if "members" in facts:
         kind = f"{kind} of {len(facts['members'])} models"
-    return (
-        f"{'An' if kind[0] in 'aeiou' else 'A'} {kind}{numbered}, trained with tf_transformer. {does} {used}{trained}"
-    )
+    origin = f", fine-tuned from `{facts['fine_tuned_from']['model']}`" if "fine_tuned_from" in facts else ""
+    article = "An" if kind[0] in "aeiou" else "A"
+    return f"{article} {kind}{numbered}, trained with tf_transformer{origin}. {does} {used}{trained}"
 
 
 def _member(facts: Facts) -> str:
@@ -254,6 +276,11 @@ def _scores(scores: Mapping[str, Any] | None) -> str:
     return "\n\n".join([table, *(f"`{scores[name]}`" for name in SIGNATURES if name in scores)])
 
 
+def _rows(head: list[str], *rows: list[str]) -> str:
+    """A table of any number of columns."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
 def _table(values: Mapping[str, Any]) -> str:
     """A table of two columns; unknown values are shown as such."""
     rows = []
@@ -273,7 +300,7 @@ def _told(value: Any) -> str:
 
 def _set(section: Any) -> Facts:
     """The settings of a section of a recipe that have a value."""
-    return {key: value for key, value in section.model_dump().items() if value is not None}
+    return {key: value for key, value in section.model_dump().items() if value not in (None, ())}
 
 
 def _in_words(sources: Iterable[SourceSettings]) -> str:
@@ -291,7 +318,7 @@ def _plain(config: Mapping[str, Any]) -> Facts:
     return {k: v for k, v in config.items() if isinstance(v, int | float | str) and k not in names}
 
 
-def _read(path: Path) -> Facts:
+def read_json(path: Path) -> Facts:
     """The content of a run's JSON file; empty if it is missing or damaged."""
     try:
         content = json.loads(path.read_bytes())

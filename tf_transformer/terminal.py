@@ -21,6 +21,7 @@ from rich.console import Console
 
 from tf_transformer.data.lines import GZIP_ERRORS, damaged_gzip, decoded, is_gzip, numbered_lines
 from tf_transformer.errors import UserError
+from tf_transformer.score_table import aligned, score_table
 from tf_transformer.windows import grows
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ OTHER_NAMES = {
     "num_hypotheses": "--nbest",
     "replace_unknown": "--replace-unknown",
     "vocab_size": "tokenizer.vocab_size",
+    "layers": "training.freeze",
 }
 
 
@@ -385,6 +387,8 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
     for name, perturbed in scores.get("perturbed", {}).items():
         figures = f"BLEU {perturbed['bleu']:.2f}   chrF {perturbed['chrf']:.2f}"
         print(f"{name.replace('_', ' '):10}   {figures}   {perturbed['changed']:,} sentences changed")
+    for line in aligned(score_table(scores)):
+        print(line)
     left_out = scores["sentences"] - scores.get("perplexity_sentences", scores["sentences"])
     if left_out:
         notes.print(
