@@ -1,5 +1,11 @@
-"""Waiting with an end: what never comes fails its test, and does not hang the run."""
+"""Waiting with an end: what never comes fails its test, and does not hang the run.
 
+A test waits for what must come, never for a time: on a machine that does much else, any thread or process may stand
+still for many seconds at any place.
+"""
+
+import signal
+import socket
 import subprocess
 import threading
 import time
@@ -42,6 +48,18 @@ def eventually(condition: Callable[[], Any], seconds: float = SECONDS) -> None:
 
 
 @contextmanager
+def free_port() -> Iterator[int]:
+    """A port of this machine that nobody else is given meanwhile, as one that is free just now might be.
+
+    A socket has it that does not listen; another one may, where both allow that an address is used again.
+    """
+    with socket.socket() as keeping:
+        keeping.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeping.bind(("127.0.0.1", 0))
+        yield keeping.getsockname()[1]
+
+
+@contextmanager
 def started(words: list, **options: Any) -> Iterator[subprocess.Popen]:
     """A process that is killed at the end, should it still run: `Popen` alone would wait for it."""
     with subprocess.Popen(words, **options) as process:
@@ -49,3 +67,8 @@ def started(words: list, **options: Any) -> Iterator[subprocess.Popen]:
             yield process
         finally:
             process.kill()
+
+
+def turned_on() -> None:
+    """`preexec_fn` of a process that is sent Ctrl-C, which a shell turns off for what it starts in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

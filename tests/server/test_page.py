@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.bounded import SECONDS
 from tests.server.running import serving
 from tests.tiny_run import PAIRS
 
@@ -62,7 +63,7 @@ def marked(page, side):
 
 def predict(server, signature, **inputs):
     answer = httpx.post(
-        f"{server.url}/v1/models/tiny:predict", json={"signature_name": signature, "inputs": inputs}, timeout=60
+        f"{server.url}/v1/models/tiny:predict", json={"signature_name": signature, "inputs": inputs}, timeout=SECONDS
     )
     return answer.raise_for_status().json()["outputs"]
 
@@ -424,14 +425,14 @@ def test_a_text_is_never_markup(open_page):
 
 
 def test_the_policy_lets_nothing_in(server):
-    answer = httpx.get(f"{server.url}/")
+    answer = httpx.get(f"{server.url}/", timeout=SECONDS)
     policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
     assert "unsafe" not in answer.headers["content-security-policy"]
     assert not re.search(r"<script(?![^>]*\bsrc=)|\sstyle=|<style|\son\w+=|https?://", answer.text)
     for file in re.findall(r'(?:src|href)="(static/[^"]+)"', answer.text):
-        assert httpx.get(f"{server.url}/{file}").status_code == 200
+        assert httpx.get(f"{server.url}/{file}", timeout=SECONDS).status_code == 200
 
 
 # -- errors ----
@@ -549,6 +550,6 @@ def test_offline_and_back(failing):
     ids=str,
 )
 def test_requests_that_cannot_be_are_refused_in_words(server, route, body, status, told):
-    answer = httpx.post(f"{server.url}/page/{route}", json=body, timeout=60)
+    answer = httpx.post(f"{server.url}/page/{route}", json=body, timeout=SECONDS)
     assert answer.status_code == status, answer.text
     assert told in answer.json().get("error", "")
