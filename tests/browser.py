@@ -6,6 +6,8 @@ from functools import partial
 
 import pytest
 
+from tests.bounded import SECONDS
+
 BROWSERS = "chromium", "chromium-browser", "google-chrome"
 BROWSER_ARGUMENTS = [
     "--no-sandbox",  # which a container's root can't have
@@ -23,8 +25,9 @@ def chromium():
     path = next((found for found in map(shutil.which, BROWSERS) if found), None)
     if not path:
         pytest.skip(f"needs a browser: none of {', '.join(BROWSERS)} is here")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=1000 * SECONDS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=BROWSER_ARGUMENTS)
         yield browser
@@ -41,6 +44,7 @@ def make_page(chromium, problems, stack, **options):
     """Opens a page that is closed with the stack."""
     context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     stack.callback(context.close)
+    context.set_default_timeout(1000 * SECONDS)
     page = context.new_page()
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import tf_transformer
+from tests.bounded import SECONDS
 from tests.cli.command import COMMAND
 from tf_transformer.models.presets import PRESETS, count_parameters
 
@@ -15,7 +16,7 @@ from tf_transformer.models.presets import PRESETS, count_parameters
 def test_help_answers_without_tensorflow():
     began = time.perf_counter()
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
-    process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=60)
+    process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=SECONDS)
     print(f"tf-transformer --help: {time.perf_counter() - began:.2f} s")
     assert process.returncode == 0
     commands = (

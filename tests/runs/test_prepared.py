@@ -3,14 +3,12 @@
 import io
 import json
 import re
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 from rich.console import Console
 
+from tests.bounded import eventually, started
 from tests.cli.command import contents
 from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.experiment.test_experiment import first_batches
@@ -25,8 +23,6 @@ from tf_transformer.experiment import preparing as experiment_preparing
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
-
-WAIT = 120  # seconds, for what takes a few
 
 
 @pytest.fixture
@@ -138,19 +134,23 @@ def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, console):
     assert "data.shuffle_buffer is no longer used" in said and f"resuming from step {STOPPED}" in said
 
 
-SLOW = """
-import sys, time
+SOME = """
+import itertools, sys, time
+from pathlib import Path
 from tf_transformer import experiment, load_recipe
 from tf_transformer.data.prepared import preparing
 
 preparing.PART = 2
 make_part = preparing.make_part
 
-def slowly(*given):
-    time.sleep(1)
+def some(*given):
+    # Of the validation data, which have a dozen parts.
+    if list(Path(sys.argv[2]).rglob(".parts-validation")) and next(made) >= 4:
+        time.sleep(10**6)
     return make_part(*given)
 
-preparing.make_part = slowly
+made = itertools.count()
+preparing.make_part = some
 experiment.train(load_recipe(sys.argv[1]), sys.argv[2])
 """
 
@@ -158,14 +158,10 @@ experiment.train(load_recipe(sys.argv[1]), sys.argv[2])
 def test_a_training_that_was_killed_while_it_prepared_goes_on(short, tmp_path, monkeypatch):
     save_recipe(short, tmp_path / "recipe.yaml")
     run = RunDirectory(tmp_path / "run")
-    words = [sys.executable, "-c", SLOW, tmp_path / "recipe.yaml", run.path]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    parts, deadline = run.prepared / ".parts-validation", time.monotonic() + WAIT
-    while len(list(parts.glob("0*.npz"))) < 2:
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=WAIT)
+    words = [sys.executable, "-c", SOME, tmp_path / "recipe.yaml", run.path]
+    parts = run.prepared / ".parts-validation"
+    with started(words):
+        eventually(lambda: len(list(parts.glob("0*.npz"))) >= 2)
     monkeypatch.setattr(preparing, "PART", 2)
     assert run.is_only_prepared()
     experiment.train(load_recipe(tmp_path / "recipe.yaml"), run.path)

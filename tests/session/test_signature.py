@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.bounded import SECONDS
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
 from tf_transformer.session.c_api import CApiError
@@ -215,5 +216,5 @@ import tensorflow as tf, tensorflow_text
 again = tf.saved_model.load(sys.argv[1]).signatures["translate"](text=tf.constant(["A man sees a house."]))
 assert again["translation"].numpy().tolist() == found.tolist() == [b"Ein Mann sieht ein Haus."]
 """
-    process = subprocess.run([sys.executable, "-c", program, tiny_saved_model], capture_output=True, timeout=120)
+    process = subprocess.run([sys.executable, "-c", program, tiny_saved_model], capture_output=True, timeout=SECONDS)
     assert process.returncode == 0, process.stderr.decode()
