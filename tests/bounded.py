@@ -39,12 +39,12 @@ def within(work: Callable[[], T], seconds: float = SECONDS) -> T:
     return begun(work).result(seconds)
 
 
-def eventually(condition: Callable[[], Any], seconds: float = SECONDS) -> None:
-    """Waits until the condition holds."""
+def eventually(condition: Callable[[], Any], seconds: float = SECONDS, every: float = 0.02) -> None:
+    """Waits until the condition holds, at which it looks every so many seconds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 @contextmanager

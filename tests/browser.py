@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import time
 from functools import partial
 
 import pytest
@@ -38,6 +39,14 @@ def chromium():
 def problems():
     """What the pages have told the console of errors."""
     return []
+
+
+def comes(page, condition):
+    """Waits until something holds, while the browser goes on."""
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        page.wait_for_timeout(20)
 
 
 def make_page(chromium, problems, stack, **options):

@@ -3,13 +3,13 @@
 import json
 import re
 import shutil
-import time
 from urllib.parse import quote
 
 import httpx
 import pytest
 
 from tests.bounded import SECONDS
+from tests.browser import comes
 from tests.server.running import serving
 from tests.tiny_run import PAIRS
 
@@ -52,14 +52,6 @@ def written(page):
 
 def translated(page, text):
     page.wait_for_function("text => document.querySelector('#target').innerText.trim() === text", arg=text)
-
-
-def comes(page, condition):
-    """Waits for what the browser tells of what happened."""
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        page.wait_for_timeout(20)
 
 
 def texts_of(page, selector):

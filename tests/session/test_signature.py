@@ -1,7 +1,6 @@
 """A signature called by TensorFlow's C API gives what `tf.saved_model.load`'s gives."""
 
 import json
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.bounded import SECONDS
+from tests.memory_in_use import NEEDS_MALLINFO, memory_in_use
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
 from tf_transformer.session.c_api import CApiError
@@ -134,6 +134,7 @@ def test_files_tables_types_and_what_xla_compiles(other):
     assert signature(word=[], x=[1, 3], pairs=np.zeros((0, 2)), flag=True)["pairs"].shape == (0, 2)
 
 
+@NEEDS_MALLINFO
 def test_calls_leave_nothing_behind(other):
     """Strings, and numbers in numpy's arrays: 100 calls with 2 MB each."""
     signature = load_in_session(other, "everything")
@@ -142,15 +143,10 @@ def test_calls_leave_nothing_behind(other):
         signature(word=["x" * 100_000] * 10, x=[1, 3], pairs=np.zeros((60_000, 2)), flag=True)
 
     call()
-    before = resident()
+    before = memory_in_use()
     for _ in range(100):
         call()
-    assert resident() - before < 50e6
-
-
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    assert memory_in_use() - before < 50e6
 
 
 def test_what_is_not_there_or_damaged(tiny_saved_model, tmp_path):

@@ -1,11 +1,12 @@
 """A folder of shards: of one command alone, whole files, joined in order, whoever else writes there."""
 
 import io
+import itertools
 import shutil
 
 import pytest
 
-from tests.bounded import begun
+from tests.bounded import SECONDS, begun
 from tests.cli.command import contents
 from tests.tiny_run import write_pairs
 from tf_transformer.errors import UserError
@@ -83,10 +84,10 @@ def test_of_many_that_write_at_once_one_is_whole(tmp_path, monkeypatch):
             with written_once(file.with_name(file.name), "it") as partial:
                 partial.write_text(texts[number])
 
-        pids = iter(range(1, 9))
+        pids = itertools.count(1)
         monkeypatch.setattr("tf_transformer.files.whole.os.getpid", lambda pids=pids: next(pids))
         for writing in [begun(lambda number=number: write(number)) for number in range(8)]:
-            writing.result(60)
+            writing.result(SECONDS)
         assert file.read_text() in texts
     assert len(contents(tmp_path)) == 20
 

@@ -1,6 +1,5 @@
 """SentencePiece: the round trip, and the same ids as SentencePiece's own library."""
 
-import ctypes
 import gc
 import itertools
 from itertools import product
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
+from tests.memory_in_use import NEEDS_MALLINFO, memory_in_use
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers import SentencePieceTokenizer, train_tokenizers
 
@@ -177,20 +177,7 @@ def test_every_token_is_of_a_word_that_is_there(tokenizer, texts):
         assert (np.diff(row[:length]) >= 0).all()
 
 
-def memory_in_use() -> int:
-    """Bytes that are allocated, whatever the process has of the system: that depends on what it did before."""
-
-    class Mallinfo2(ctypes.Structure):
-        names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
-        _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
-
-    mallinfo2 = ctypes.CDLL(None).mallinfo2
-    mallinfo2.restype = Mallinfo2
-    info = mallinfo2()
-    return info.uordblks + info.hblkhd
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="asks glibc how much memory is in use")
+@NEEDS_MALLINFO
 def test_a_tokenizer_that_is_gone_gives_its_memory_back(joint_pairs):
     """A model of 10,000 pieces takes 1.3 MiB: 0.4 as bytes, 0.9 as TensorFlow Text's op has it."""
     model = ModelProto.FromString(joint_pairs["bpe"].source.to_bytes())
