@@ -35,6 +35,19 @@ def short(eager, tmp_path):
     return on(tmp_path, PAIRS, 64, max_length=32, steps=2, validate_every=2)
 
 
+@pytest.fixture(scope="module")
+def trained(eager, tmp_path_factory):
+    """A run by such a recipe, which nothing disturbed. Nothing may be changed in it."""
+    folder = tmp_path_factory.mktemp("trained")
+    return experiment.train(on(folder, PAIRS, 64, max_length=32, steps=2, validate_every=2), folder / "run")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(stopped_once, tmp_path_factory):
+    """A run by the recipe of the one that was stopped, which nothing disturbed."""
+    return experiment.train(stopped_once[0], tmp_path_factory.mktemp("undisturbed") / "run")
+
+
 def with_data(recipe, **changes):
     return recipe.model_copy(update={"data": recipe.data.model_copy(update=changes)})
 
@@ -51,13 +64,12 @@ def nothing_is_prepared(monkeypatch):
     monkeypatch.setattr(preparing, "make_part", None)
 
 
-def test_a_training_finds_what_was_prepared_for_it(short, tmp_path, console, monkeypatch):
+def test_a_training_finds_what_was_prepared_for_it(short, trained, tmp_path, console, monkeypatch):
     experiment.prepare(short, tmp_path / "run", console)
     assert "train: 24 of 24 pairs kept" in console.file.getvalue()
-    expected = experiment.train(short, tmp_path / "other")
     nothing_is_prepared(monkeypatch)
     run = experiment.train(short, tmp_path / "run")
-    assert same_weights(run, expected)
+    assert same_weights(run, trained)
     assert not run.training_state.exists()
 
 
@@ -86,16 +98,15 @@ def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(
     assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
 
 
-def test_nothing_is_prepared_for_a_run_that_has_ended(short, tmp_path):
-    run = experiment.train(short, tmp_path / "run")
-    before = contents(run.path)
+def test_nothing_is_prepared_for_a_run_that_has_ended(trained):
+    before = contents(trained.path)
     with pytest.raises(UserError, match="contains a finished training"):
-        experiment.prepare(short, run.path, Console(quiet=True))
-    assert contents(run.path) == before
+        experiment.prepare(load_recipe(trained.recipe), trained.path, Console(quiet=True))
+    assert contents(trained.path) == before
 
 
 @pytest.mark.parametrize("damage", ["a bit", "all of it"])
-def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, tmp_path, console, damage):
+def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, undisturbed, console, damage):
     loaded, run = stopped
     for split in ("train", "validation") if damage == "all of it" else ():
         for file in (run.prepared / split).iterdir():
@@ -103,7 +114,6 @@ def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, tmp_path
         (run.prepared / split).rmdir()
     if damage == "a bit":
         flip_a_bit(run.prepared / "train" / "target_ids.npy", 0.9)
-    undisturbed = experiment.train(loaded, tmp_path / "undisturbed")
     experiment.train(loaded, run.path, console)
     assert ("what was prepared is damaged" in console.file.getvalue()) == (damage == "a bit")
     assert f"resuming from step {STOPPED}" in console.file.getvalue()
@@ -155,7 +165,7 @@ experiment.train(load_recipe(sys.argv[1]), sys.argv[2])
 """
 
 
-def test_a_training_that_was_killed_while_it_prepared_goes_on(short, tmp_path, monkeypatch):
+def test_a_training_that_was_killed_while_it_prepared_goes_on(short, trained, tmp_path, monkeypatch):
     save_recipe(short, tmp_path / "recipe.yaml")
     run = RunDirectory(tmp_path / "run")
     words = [sys.executable, "-c", SOME, tmp_path / "recipe.yaml", run.path]
@@ -165,7 +175,7 @@ def test_a_training_that_was_killed_while_it_prepared_goes_on(short, tmp_path, m
     monkeypatch.setattr(preparing, "PART", 2)
     assert run.is_only_prepared()
     experiment.train(load_recipe(tmp_path / "recipe.yaml"), run.path)
-    assert same_weights(run, experiment.train(short, tmp_path / "undisturbed"))
+    assert same_weights(run, trained)
     with pytest.raises(UserError, match="contains a finished training"):
         experiment.train(short, run.path)
 
