@@ -80,7 +80,7 @@ release: $(VENV)/.release-installed
 	$(BIN)/python -m twine check --strict dist/*
 
 test-slow: $(VENV)/.docs-installed
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -o faulthandler_timeout=7200
 
 .venv-beam/.installed: setup.cfg pyproject.toml
 	test -x .venv-beam/bin/python || $(PYTHON) -m venv .venv-beam

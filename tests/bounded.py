@@ -1,5 +1,11 @@
-"""Waiting with an end: what never comes fails its test, and does not hang the run."""
+"""Waiting with an end: what never comes fails its test, and does not hang the run.
 
+A test waits for what must come, never for a time: on a machine that does much else, any thread or process may stand
+still for many seconds at any place.
+"""
+
+import signal
+import socket
 import subprocess
 import threading
 import time
@@ -33,12 +39,24 @@ def within(work: Callable[[], T], seconds: float = SECONDS) -> T:
     return begun(work).result(seconds)
 
 
-def eventually(condition: Callable[[], Any], seconds: float = SECONDS) -> None:
-    """Waits until the condition holds."""
+def eventually(condition: Callable[[], Any], seconds: float = SECONDS, every: float = 0.02) -> None:
+    """Waits until the condition holds, at which it looks every so many seconds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
-        time.sleep(0.02)
+        time.sleep(every)
+
+
+@contextmanager
+def free_port() -> Iterator[int]:
+    """A port of this machine that nobody else is given meanwhile, as one that is free just now might be.
+
+    A socket has it that does not listen; another one may, where both allow that an address is used again.
+    """
+    with socket.socket() as keeping:
+        keeping.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeping.bind(("127.0.0.1", 0))
+        yield keeping.getsockname()[1]
 
 
 @contextmanager
@@ -49,3 +67,8 @@ def started(words: list, **options: Any) -> Iterator[subprocess.Popen]:
             yield process
         finally:
             process.kill()
+
+
+def turned_on() -> None:
+    """`preexec_fn` of a process that is sent Ctrl-C, which a shell turns off for what it starts in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,9 +2,12 @@
 
 import contextlib
 import shutil
+import time
 from functools import partial
 
 import pytest
+
+from tests.bounded import SECONDS
 
 BROWSERS = "chromium", "chromium-browser", "google-chrome"
 BROWSER_ARGUMENTS = [
@@ -23,8 +26,9 @@ def chromium():
     path = next((found for found in map(shutil.which, BROWSERS) if found), None)
     if not path:
         pytest.skip(f"needs a browser: none of {', '.join(BROWSERS)} is here")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=1000 * SECONDS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=BROWSER_ARGUMENTS)
         yield browser
@@ -37,10 +41,19 @@ def problems():
     return []
 
 
+def comes(page, condition):
+    """Waits until something holds, while the browser goes on."""
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        page.wait_for_timeout(20)
+
+
 def make_page(chromium, problems, stack, **options):
     """Opens a page that is closed with the stack."""
     context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     stack.callback(context.close)
+    context.set_default_timeout(1000 * SECONDS)
     page = context.new_page()
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)

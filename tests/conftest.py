@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.tiny_run import tiny_export, tiny_run
@@ -15,6 +16,11 @@ from tf_transformer.runs.directory import RunDirectory
 pytest_plugins = ["tests.browser"]
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when TensorFlow is imported
+
+# The same examples each time, however long one takes; `--hypothesis-profile random` draws others.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("random", deadline=None)
+hypothesis.settings.load_profile("fixed")
 
 # Tracing makes objects by the million, most of which stay: looking for garbage among them took a tenth of the time.
 gc.set_threshold(100_000, 20, 20)

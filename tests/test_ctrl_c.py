@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 
 import pytest
 
-from tests.bounded import started, within
+from tests.bounded import SECONDS, started, turned_on, within
 
-# What a program does with Ctrl-C, or while it comes; each would run for a minute.
+# What a program does with Ctrl-C, or while it comes; each would run for longer than anybody waits for it.
 PROGRAMS = {
     "drops it": "while True:\n  try: wait()\n  except BaseException: pass",
     "makes another error of it": "try: wait()\nexcept BaseException: raise ImportError('no')",
@@ -22,57 +21,53 @@ PROGRAMS = {
     "is in a call of C": "signal.siginterrupt(signal.SIGINT, False)\nprint('begun', flush=True)\n"
     "ctypes.CDLL(None).read(os.pipe()[0], ctypes.create_string_buffer(1), 1)",
 }
-BEGINNING = """
+BEGINNING = f"""
 import ctypes, gc, os, signal, sys, time
 from concurrent.futures import ThreadPoolExecutor
+from tf_transformer import ctrl_c
 from tf_transformer.ctrl_c import ctrl_c_ends
 
 def wait():
     print("begun", flush=True)
-    time.sleep(60)
+    time.sleep({10 * SECONDS})
 """
 
 
-def interrupted(program: str, handler=signal.default_int_handler) -> tuple[int | None, str, float]:
-    """The status and the errors of a program after Ctrl-C, and the seconds that it took; no status if it goes on."""
+def interrupted(program: str, handler=signal.default_int_handler) -> tuple[int, str]:
+    """The status and the errors of a program after Ctrl-C."""
     words = [sys.executable, "-c", BEGINNING + "\n ".join(["with ctrl_c_ends():", *program.splitlines()])]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with started(words, **pipes, preexec_fn=partial(signal.signal, signal.SIGINT, handler)) as process:
         assert within(process.stdout.readline) == "begun\n"
         process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        try:
-            _, err = process.communicate(timeout=5)
-        except subprocess.TimeoutExpired:
-            return None, "", 5
-        return process.returncode, err, time.monotonic() - began
+        _, err = process.communicate(timeout=SECONDS)
+        return process.returncode, err
 
 
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_a_program_ends_that(what):
-    status, err, seconds = interrupted(PROGRAMS[what])
-    assert (status, err) == (130, "")
-    assert seconds < 3
+    assert interrupted(PROGRAMS[what]) == (130, "")
 
 
 def test_it_cleans_up_first(tmp_path):
-    program = f"try: wait()\nfinally: open({str(tmp_path / 'cleaned')!r}, 'w')"
-    assert interrupted(program)[:2] == (130, "")
+    """For which it has a second; here more, since a machine may be that slow."""
+    longer = f"ctrl_c.GRACE_SECONDS = {SECONDS}"
+    program = f"{longer}\ntry: wait()\nfinally: open({str(tmp_path / 'cleaned')!r}, 'w')"
+    assert interrupted(program) == (130, "")
     assert os.listdir(tmp_path) == ["cleaned"]
 
 
 def test_a_handler_of_its_own_has_the_time_that_it_takes():
     program = "signal.signal(signal.SIGINT, lambda *_: (time.sleep(1.5), sys.exit(7)))\nwait()"
-    assert interrupted(program)[:2] == (7, "")
+    assert interrupted(program) == (7, "")
 
 
 def test_what_is_ignored_stays_so():
-    assert interrupted("print('begun', flush=True)\ntime.sleep(0.5)", signal.SIG_IGN)[:2] == (0, "")
+    assert interrupted("print('begun', flush=True)\ntime.sleep(0.5)", signal.SIG_IGN) == (0, "")
 
 
 def test_nothing_of_it_is_left():
     program = "pass\nprint(signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.set_wakeup_fd(-1))"
     words = [sys.executable, "-c", BEGINNING + program.replace("pass", "with ctrl_c_ends(): pass")]
-    turned_on = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-    process = subprocess.run(words, capture_output=True, text=True, timeout=240, preexec_fn=turned_on)
+    process = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, preexec_fn=turned_on)
     assert process.stdout == "True -1\n"

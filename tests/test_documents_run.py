@@ -44,6 +44,7 @@ SMALLER = {
         ("steps_per_epoch=100", "steps_per_epoch=2"),
         ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
     ],
+    "docs/ensembles.md": [('["runs/seed1", "runs/seed2"]', '["runs/NAME", "runs/NAME"]')],
     "docs/tensorboard.md": [
         ("tt.DecodingOptions(beam_size=1)", "tt.DecodingOptions(beam_size=1, extra_length=2)"),
         ("steps_per_epoch=100, epochs=10", "steps_per_epoch=1, epochs=3"),
@@ -72,6 +73,8 @@ IN_THE_SHELL = {
         ("#  $", "tf-transformer train train/recipes/multi30k_en_de_tok.yaml $"),
     ],
     "docs/several_machines.md": [("/shared/", "shared/")],
+    # Multi30k is not in the repository.
+    "docs/fine_tuning.md": [("head -n $n $DATA/multi30k/train.$language > $DATA/multi30k/train_$n.$language", ":")],
 }
 VARIABLES = {"DATA": "data", "TOK": "data", "TATOEBA": "data", "SLURM_JOB_NODELIST": "node[0-1]", "SLURM_PROCID": "1"}
 VARIABLES |= {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "32"}
@@ -96,6 +99,9 @@ ONLY_READ = {
     "docs/model.md": "hours of training; tests/test_recurrent_run.py trains a tiny one",
     "docs/installing.md": "installs; tests/test_package.py does it with the wheel",
     "docs/small_corpus.md": "hours of training; tests/recipe/test_project_recipes_train.py does two steps",
+    "docs/ensembles.md": "two trainings and a server; tests/cli/test_ensembles.py and tests/export/test_ensemble.py",
+    "docs/distillation.md": "a day of training; each command has its tests, and ensembles tests/cli/test_ensembles.py",
+    "docs/fine_tuning.md": "hours of training; tests/experiment/test_fine_tuning.py does it with tiny models",
     "docs/gpu.md": "needs a GPU",
     "docs/mixed_precision.md": "two minutes; tests/training/test_options.py trains in each precision",
     "docs/resuming.md": "tests/runs/ breaks trainings off and goes on",
@@ -374,6 +380,22 @@ def test_the_recipes_of_more_text_are_some(number, folder):
     first, second = load_recipe(folder / "my_recipe.yaml").data.sources()
     assert (first.weight, second.tag) == [(3, "<bt>"), (1, None)][number]
     assert second.noise is None or second.noise.typos == 0.1
+
+
+def test_the_recipes_of_a_fine_tuning_are_some(folder, tiny_run_directory):
+    """Each block is one, over the first."""
+    first, *blocks = blocks_of("docs/fine_tuning.md", "yaml")
+    (folder / "runs").mkdir()
+    (folder / "runs" / "tatoeba_en_de").symlink_to(tiny_run_directory.path)
+    (folder / "my_recipe.yaml").write_text(first.text, encoding="utf-8")
+    recipes = [load_recipe(folder / "my_recipe.yaml")]
+    for block in blocks:
+        (folder / "more.yaml").write_text(f"extends: my_recipe.yaml\n{block.text}", encoding="utf-8")
+        recipes.append(load_recipe(folder / "more.yaml"))
+    plain, new, frozen, mixed = recipes
+    assert plain.model == load_recipe(tiny_run_directory.recipe).model and plain.tokenizer.keep
+    assert not new.tokenizer.keep and frozen.training.freeze == ("encoder", "decoder/embedding")
+    assert [source.weight for source in mixed.data.sources()] == [1, 0.0061]
 
 
 def test_the_recipe_of_one_s_own_treebank_is_one(tmp_path):

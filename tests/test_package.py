@@ -18,6 +18,7 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 import tf_transformer
+from tests.bounded import SECONDS
 from tests.recipe.recipes import DEMO
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +35,7 @@ def test_importing_it_loads_nothing_heavy():
         [sys.executable, "-c", "import json, sys, tf_transformer; print(json.dumps(sorted(sys.modules)))"],
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=SECONDS,
     ).stdout
     packages = {name.partition(".")[0] for name in json.loads(loaded)}
     assert "tf_transformer" in packages
@@ -57,7 +58,7 @@ def test_every_public_name_is_there(package):
 
 def test_subpackages_are_reached_without_an_import_of_their_own():
     asked = "import tf_transformer as tt; print(tt.inspection.inspect.__name__, tt.tensorboard.show.__name__)"
-    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True, timeout=120)
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True, timeout=SECONDS)
     assert told.stdout.split() == ["inspect", "show"]
 
 
@@ -78,7 +79,7 @@ def distributions(tmp_path_factory):
     """The names in the source distribution and in the wheel, and the wheel installed in a folder of its own."""
     folder = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT]
-    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    subprocess.run(build, check=True, capture_output=True, timeout=SECONDS)
     (source,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     with tarfile.open(source) as archive:
         top = source.name.removesuffix(".tar.gz")
@@ -103,7 +104,7 @@ def test_the_distributions_hold_all_of_the_package_and_nothing_else(distribution
     assert not [name for name in in_source if name.startswith(("tests", "docs", "benchmarks", "runs", "savedmodels"))]
 
 
-def run_installed(installed, folder, *words, timeout=60):
+def run_installed(installed, folder, *words, timeout=SECONDS):
     """Runs the installed wheel's command in a folder without a checkout."""
     code = "import sys; from tf_transformer.cli import main; sys.exit(main())"
     environment = {**os.environ, "PYTHONPATH": str(installed)}

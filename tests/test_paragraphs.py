@@ -128,10 +128,10 @@ def test_a_sentence_is_not_cut_however_long_it_is(end):
 
 def test_a_hostile_text_takes_seconds_at_most():
     """Unclosed quotes, for which the library's time grows with the square of their number."""
-    began = time.perf_counter()
+    began = time.thread_time()
     text = "„" * 300_000 + "a"
     assert "".join(split(text, "de")) == text
-    assert time.perf_counter() - began < 20  # the library alone: more than 40
+    assert time.thread_time() - began < 20  # the library alone: more than 40
 
 
 def test_joining():

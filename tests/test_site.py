@@ -256,7 +256,7 @@ def served(built):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=built)) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
 

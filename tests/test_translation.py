@@ -10,6 +10,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bounded import SECONDS
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
@@ -74,7 +75,7 @@ def test_texts_by_windows_are_in_the_same_batches_however_many_are_given_at_once
 
 
 def test_streams_work_at_once():
-    together = Barrier(3, timeout=60)
+    together = Barrier(3, timeout=SECONDS)
 
     def waiting(batch):
         together.wait()  # for the others

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bounded import SECONDS, eventually
 from tf_transformer.windows import LONG, grows, is_long, windows
 
 
@@ -26,9 +27,9 @@ def test_what_has_come_is_given_though_more_may_come():
 
     def slow():
         yield from "ab"
-        gates[0].wait(30)
+        gates[0].wait(SECONDS)
         yield "c"
-        gates[1].wait(30)
+        gates[1].wait(SECONDS)
 
     found = windows(slow(), 10, at_once=True)
     begun = []
@@ -55,13 +56,19 @@ def test_no_more_is_read_than_two_windows():
 
 
 def test_windows_are_full_where_reading_is_faster():
-    found = windows(iter(range(100)), 10, at_once=True)
-    time.sleep(0.2)
-    sizes = []
-    for window in found:
-        sizes.append(len(window))
-        time.sleep(0.05)
-    assert sizes == [10] * 10
+    read = []
+
+    def many():
+        for number in range(100):
+            read.append(number)
+            yield number
+        read.append(None)
+
+    found = windows(many(), 10, at_once=True)
+    for end in range(10, 101, 10):
+        eventually(lambda end=end: len(read) > end)  # then all of the window waits
+        assert len(next(found)) == 10
+    assert list(found) == []
 
 
 def test_an_error_comes_behind_what_came_before_it():

@@ -35,6 +35,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "layers.positions": ["PositionEncoding", "positional_encoding"],
         "layers.residual": ["Residual"],
         "layers.tree_state": ["TreeState"],
+        "models.ensemble": ["Ensemble"],
         "models.presets": ["PRESETS", "count_parameters"],
         "models.recurrent": ["RecurrentModel"],
         "models.sequence_model": ["SequenceModel"],

@@ -141,19 +141,21 @@ def evaluate_translations(
         tokenize: as in `score_translations`.
 
     Returns:
-        A dict that `json.dumps` takes: the scores, "sentences", "truncated" (how many were cut to the model's
-        positions) and "translation_seconds"; and the translations.
+        A dict that `json.dumps` takes: the scores, "oddities" (see `share_of_oddities`), "sentences", "truncated" (how
+        many were cut to the model's positions) and "translation_seconds"; and the translations.
 
     Raises:
         UserError: there is no pair, or sacreBLEU lacks the tokenizer.
     """
     from sacrebleu.metrics import BLEU
 
+    from tf_transformer.oddities import share_of_oddities
     from tf_transformer.translation import translate_texts
 
     _check_choice("tokenize", tokenize, BLEU.TOKENIZERS)  # told before the translating, not after it
     start = time.perf_counter()
-    translations = list(translate_texts(translate, [source for source, _ in pairs], batch_size, streams))
+    sources = [source for source, _ in pairs]
+    translations = list(translate_texts(translate, sources, batch_size, streams))
     seconds = time.perf_counter() - start
     hypotheses = [translation.text for translation in translations]
     references = [reference for _, reference in pairs]
@@ -161,6 +163,7 @@ def evaluate_translations(
     if lowercase:
         lowercased = score_translations(hypotheses, references, lowercase=True, tokenize=tokenize)
         scores["lowercased"] = lowercased.as_dict()
+    scores["oddities"] = share_of_oddities(sources, hypotheses, references)
     scores["sentences"] = len(pairs)
     scores["truncated"] = sum(translation.truncated for translation in translations)
     scores["translation_seconds"] = round(seconds, 2)

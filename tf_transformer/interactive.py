@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ HELP = """\
 A line is translated. A line that begins with a colon is a command:
   :nbest N      show N translations of each line, with their scores
   :attention    show which words each translated word attends to; again: stop
-  :model PATH   translate with another model
+  :model PATH   translate with another model; several paths: with all of them, as an ensemble
   :help         show this
   :quit         leave; so does Ctrl-D
 Ctrl-C cancels a line."""
@@ -38,7 +38,8 @@ class Conversation:
     """What answers the lines.
 
     Args:
-        model: a run, a checkpoint or a SavedModel; with another engine its own format.
+        models: a run, a checkpoint or a SavedModel; with another engine its own format. Or several runs or checkpoints,
+            for an ensemble.
         changes: decoding options in place of the model's.
         engine: as `tf_transformer.translation.load_translate` takes it.
 
@@ -46,10 +47,10 @@ class Conversation:
         UserError: the model can't be loaded, or an option can't be.
     """
 
-    def __init__(self, model: Path, changes: dict[str, Any], engine: str) -> None:
+    def __init__(self, models: Sequence[Path], changes: dict[str, Any], engine: str) -> None:
         self.engine = engine
         self._attend: Attend | None = None
-        self._load(model, changes)
+        self._load(models, changes)
 
     def answer(self, line: str) -> Iterator[str]:
         """The lines of the answer to a line.
@@ -68,28 +69,29 @@ class Conversation:
         elif line:
             yield from self._translation(line)
 
-    def _load(self, model: Path, changes: dict[str, Any]) -> str:
-        """Loads a model and makes it ready; it is the one that answers once all of that has gone well."""
-        from tf_transformer.translation import check_is_model
+    def _load(self, models: Sequence[Path], changes: dict[str, Any]) -> str:
+        """Loads what translates and makes it ready; it is what answers once all of that has gone well."""
+        from tf_transformer.translation import check_are_models
 
         start = time.perf_counter()
-        check_is_no_file(model)
-        check_is_model(model, self.engine)
-        load = session_loader(model, self.engine)
+        for model in models:
+            check_is_no_file(model)
+        check_are_models(models, self.engine)
+        load = session_loader(models, self.engine)
         with quiet_tensorflow(streams=True, session=load is not None):
             from tf_transformer.translation import load_translate, translate_texts
 
-        translate = load_translate(model, changes, self.engine, load)
+        translate = load_translate(models, changes, self.engine, load)
         list(translate_texts(translate, [FIRST]))
-        attend = self._load_attend(model) if self._attend else None
-        self.model, self.changes = model, changes
+        attend = self._load_attend(models) if self._attend else None
+        self.models, self.changes = models, changes
         self._translate, self._attend = translate, attend
-        return f"{model}: ready in {time.perf_counter() - start:.1f} s"
+        return f"{_names(models)}: ready in {time.perf_counter() - start:.1f} s"
 
-    def _load_attend(self, model: Path) -> Attend:
+    def _load_attend(self, models: Sequence[Path]) -> Attend:
         from tf_transformer.inspection.sentence import inspect, load_attend
 
-        attend = load_attend(model, session_loader(model))
+        attend = load_attend(models, session_loader(models))
         inspect(attend, [FIRST])
         return attend
 
@@ -123,18 +125,20 @@ class Conversation:
         if not argument.isdecimal() or not int(argument):
             raise UserError(f":nbest {argument}: give the number of translations to show, such as :nbest 3")
         changes = {name: value for name, value in self.changes.items() if name != "num_hypotheses"}
-        return self._load(self.model, changes | given(num_hypotheses=int(argument) if int(argument) > 1 else None))
+        return self._load(self.models, changes | given(num_hypotheses=int(argument) if int(argument) > 1 else None))
 
     def _switch_attention(self, argument: str) -> str:
         if argument:
             raise UserError(":attention takes no argument; give it again to stop")
-        self._attend = None if self._attend else self._load_attend(self.model)
+        self._attend = None if self._attend else self._load_attend(self.models)
         return "words are shown with what they attend to" if self._attend else "words are no longer shown"
 
     def _switch_model(self, argument: str) -> str:
         if not argument:
             raise UserError(":model takes the folder of a run or of a SavedModel, or a checkpoint")
-        return self._load(Path(argument).expanduser(), self.changes)
+        whole = Path(argument).expanduser()  # which may have blanks in its name
+        models = [whole] if os.path.exists(whole) else [Path(each).expanduser() for each in argument.split()]
+        return self._load(models, self.changes)
 
     def _help(self, argument: str) -> str:
         return HELP
@@ -152,7 +156,7 @@ COMMANDS: dict[str, Callable[[Conversation, str], str]] = {
 }
 
 
-def converse(model: Path, changes: dict[str, Any], engine: str) -> None:
+def converse(models: Sequence[Path], changes: dict[str, Any], engine: str) -> None:
     """Answers the lines that are typed, until Ctrl-D.
 
     Raises:
@@ -162,8 +166,8 @@ def converse(model: Path, changes: dict[str, Any], engine: str) -> None:
         raise UserError(
             "--interactive needs a terminal for its input and output; leave it out to translate a file or a pipe"
         )
-    conversation = Conversation(model, changes, engine)
-    notes.print(f"{model}: ready; :help lists the commands, Ctrl-D leaves")
+    conversation = Conversation(models, changes, engine)
+    notes.print(f"{_names(models)}: ready; :help lists the commands, Ctrl-D leaves")
     with _history(), _ctrl_c_cancels():
         while True:
             try:
@@ -178,6 +182,10 @@ def converse(model: Path, changes: dict[str, Any], engine: str) -> None:
                 notes.print("this line is not valid UTF-8; set the terminal's encoding to UTF-8")
             except UserError as error:
                 notes.print(in_the_users_words(str(error)))
+
+
+def _names(models: Sequence[Path]) -> str:
+    return " + ".join(map(str, models))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from tf_transformer import __version__
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_whole
+from tf_transformer.score_table import score_table
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
     from tf_transformer.models.sequence_model import SequenceModel
+    from tf_transformer.recipe import Recipe
     from tf_transformer.recipe.data_settings import SourceSettings
     from tf_transformer.runs.directory import RunDirectory
 
@@ -66,7 +68,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
     from tf_transformer.recipe import DEMO_SPLITS, load_recipe
 
     recipe = load_recipe(run.recipe)
-    began, scores = _read(run.training), _read(run.scores)
+    began, scores = run.read_training(), read_json(run.scores)
     files = [run.chosen] if run.chosen else run.by_preference()
     checkpoint = next((file.name for file in files if file.is_file()), None)
     data = recipe.data
@@ -76,10 +78,11 @@ def facts_of_run(run: RunDirectory) -> Facts:
         "source_language": data.source_language,
         "target_language": data.target_language if recipe.task == "translation" else None,
         "model": {"parameters": began.get("parameters"), **_set(recipe.model)},
-        "tokenizer": _set(recipe.tokenizer),
+        "tokenizer": {key: value for key, value in _set(recipe.tokenizer).items() if key != "keep"},
         "corpus": {
             **{key: value for key, value in _set(data).items() if key in ("kind", "dataset", *DEMO_SPLITS)},
-            **({"train": _in_words(data.sources())} if len(data.sources()) > 1 else {}),
+            **({"train": _in_words(data.sources())} if data.sources() is data.train else {}),
+            **({"also scored": recipe.evaluation.also} if recipe.evaluation.also else {}),
             "checksums": began.get("corpus"),
         },
         "training": {
@@ -88,11 +91,42 @@ def facts_of_run(run: RunDirectory) -> Facts:
             **_set(recipe.training),
             "devices": began.get("devices"),
         },
+        **({"fine_tuned_from": _origin(recipe, began)} if recipe.init_from else {}),
         "checkpoint": checkpoint,
         "scores": {key: scores[key] for key in ("set", "source", "trees", *SCORES, *SIGNATURES) if key in scores}
         or None,
-        "decoding": recipe.evaluation.model_dump(),
+        **({"comparison": comparison} if (comparison := score_table(scores)) else {}),
+        "decoding": recipe.evaluation.model_dump(exclude={"also"}),
         "versions": began.get("versions"),
+    }
+
+
+def facts_of_ensemble(runs: Sequence[RunDirectory], options: DecodingOptions) -> Facts:
+    """The facts about the models of several runs as an ensemble; what is known of each is in the list `members`."""
+    members = [facts_of_run(run) for run in runs]
+    sizes = [member["model"]["parameters"] for member in members]
+    shared = ("task", "source_language", "target_language", "tokenizer")
+    return {
+        "name": " + ".join(member["name"] for member in members),
+        **{key: members[0][key] for key in shared},
+        "model": {"kind": "ensemble", "models": len(runs), "parameters": sum(sizes) if all(sizes) else None},
+        "members": members,
+        "scores": None,
+        "decoding": asdict(options),
+        "versions": versions(),
+    }
+
+
+def _origin(recipe: Recipe, began: Facts) -> Facts:
+    """What a run's weights began as."""
+    known = began.get("fine_tuned_from") or {}
+    tokens = known.get("tokens") or {}
+    return {
+        "model": recipe.init_from,
+        **{key: known.get(key) for key in ("checkpoint", "sha256")},
+        "tokenizer": "kept" if recipe.tokenizer.keep else "new",
+        **{f"{side} tokens {what}": n for side, counts in tokens.items() for what, n in counts.items()},
+        "frozen layers": ", ".join(recipe.training.freeze) or "none",
     }
 
 
@@ -171,9 +205,18 @@ def as_markdown(facts: Facts) -> str:
     task, model = facts["task"], facts["model"]
     kind = model.get("kind", "model")
     parts = [f"# {facts['name']}", _what_it_is(facts, kind)]
-    parts += ["## Limits", LIMITS[task] + ("\n" + TOY if facts.get("corpus", {}).get("kind") == "demo" else "")]
+    is_toy = any(each.get("corpus", {}).get("kind") == "demo" for each in facts.get("members", [facts]))
+    parts += ["## Limits", LIMITS[task] + ("\n" + TOY if is_toy else "")]
     parts += ["## Scores", _scores(facts.get("scores"))]
-    if "corpus" in facts:
+    if facts.get("comparison"):
+        parts += ["All sets that the training scored:", _rows(*facts["comparison"])]
+    if "fine_tuned_from" in facts:
+        parts += ["## Fine-tuned from", _table(facts["fine_tuned_from"])]
+    if "members" in facts:
+        parts += ["## Tokenizer", _table(facts["tokenizer"])]
+        for number, member in enumerate(facts["members"], start=1):
+            parts += [f"## Model {number}: {member['name']}", _member(member)]
+    elif "corpus" in facts:
         parts += ["## Training text", _table(facts["corpus"])]
         parts += ["## Tokenizer", _table(facts["tokenizer"])]
     else:
@@ -201,7 +244,27 @@ def _what_it_is(facts: Facts, kind: str) -> str:
     )
     command = "parse" if facts["task"] == "parsing" else "translate"
     used = f"To use it, run `tf-transformer {command} FOLDER` with the folder of the model."
-    return f"A {kind}{numbered}, trained with tf_transformer. {does} {used}{trained}"
+    if "members" in facts:
+        kind = f"{kind} of {len(facts['members'])} models"
+    origin = f", fine-tuned from `{facts['fine_tuned_from']['model']}`" if "fine_tuned_from" in facts else ""
+    article = "An" if kind[0] in "aeiou" else "A"
+    return f"{article} {kind}{numbered}, trained with tf_transformer{origin}. {does} {used}{trained}"
+
+
+def _member(facts: Facts) -> str:
+    """What an ensemble's card tells of one of its models."""
+    weights = {"checkpoint": facts["checkpoint"]}
+    return "\n\n".join(
+        [
+            _table({**weights, **facts["model"]}),
+            "Its scores alone:",
+            _scores(facts["scores"]),
+            "Its training text:",
+            _table(facts["corpus"]),
+            "Its training:",
+            _table(facts["training"]),
+        ]
+    )
 
 
 def _scores(scores: Mapping[str, Any] | None) -> str:
@@ -211,6 +274,11 @@ def _scores(scores: Mapping[str, Any] | None) -> str:
     rows = [f"| {name} | {scores[name]:,.6g} |" for name in SCORES if name in scores]
     table = "\n".join([f"| on {where} | |", "| --- | --- |", *rows])
     return "\n\n".join([table, *(f"`{scores[name]}`" for name in SIGNATURES if name in scores)])
+
+
+def _rows(head: list[str], *rows: list[str]) -> str:
+    """A table of any number of columns."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
 
 
 def _table(values: Mapping[str, Any]) -> str:
@@ -232,7 +300,7 @@ def _told(value: Any) -> str:
 
 def _set(section: Any) -> Facts:
     """The settings of a section of a recipe that have a value."""
-    return {key: value for key, value in section.model_dump().items() if value is not None}
+    return {key: value for key, value in section.model_dump().items() if value not in (None, ())}
 
 
 def _in_words(sources: Iterable[SourceSettings]) -> str:
@@ -250,7 +318,7 @@ def _plain(config: Mapping[str, Any]) -> Facts:
     return {k: v for k, v in config.items() if isinstance(v, int | float | str) and k not in names}
 
 
-def _read(path: Path) -> Facts:
+def read_json(path: Path) -> Facts:
     """The content of a run's JSON file; empty if it is missing or damaged."""
     try:
         content = json.loads(path.read_bytes())

@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +21,7 @@ from rich.console import Console
 
 from tf_transformer.data.lines import GZIP_ERRORS, damaged_gzip, decoded, is_gzip, numbered_lines
 from tf_transformer.errors import UserError
+from tf_transformer.score_table import aligned, score_table
 from tf_transformer.windows import grows
 
 if TYPE_CHECKING:
@@ -117,11 +118,13 @@ def _silent_standard_error() -> Iterator[None]:
         os.close(saved)
 
 
-def session_loader(model: Path, engine: str = "tensorflow", optimise: bool = False) -> LoadSignature | None:
+def session_loader(
+    models: Path | Sequence[Path], engine: str = "tensorflow", optimise: bool = False
+) -> LoadSignature | None:
     """What loads a SavedModel's signatures without importing TensorFlow for Python, which takes seconds.
 
     Args:
-        model: what the user gave as a model.
+        models: what the user gave as a model, or as models of an ensemble, none of which is a SavedModel.
         engine: what is to run it.
         optimise: whether its graph is made faster first, which pays where thousands of sentences are.
 
@@ -131,7 +134,8 @@ def session_loader(model: Path, engine: str = "tensorflow", optimise: bool = Fal
     """
     from tf_transformer.session.c_api import find_library
 
-    if engine != "tensorflow" or not os.path.isfile(model / "saved_model.pb") or find_library() is None:
+    model, *others = [models] if isinstance(models, Path) else models
+    if engine != "tensorflow" or others or not os.path.isfile(model / "saved_model.pb") or find_library() is None:
         return None
 
     def load(path: Path, name: str) -> Signature | None:
@@ -149,11 +153,13 @@ def cores() -> int:
 # Arguments of the package, with the names of their command-line options or recipe keys.
 OTHER_NAMES = {
     **{name: "--" + name.replace("_", "-") for name in ("beam_size", "min_length", "max_length", "top_k", "top_p")},
+    "no_repeat_ngram_size": "--no-repeat-ngram-size",
     **{name: "--" + name for name in ("alpha", "temperature", "seed", "engine", "tokenize", "quantization", "unit")},
     "num_hypotheses": "--nbest",
     "replace_unknown": "--replace-unknown",
     "protect": "--protect",
     "vocab_size": "tokenizer.vocab_size",
+    "layers": "training.freeze",
 }
 
 
@@ -374,9 +380,16 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
         print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
     if "perplexity" in scores:
         print(f"perplexity {scores['perplexity']:.3f} per token")
+    if "oddities" in scores:
+        own, usual = (scores["oddities"][whose] for whose in ("translations", "references"))
+        told = {"repeats": "repeat themselves", "copies": "copy the source", "odd_length": "have an odd length"}
+        figures = [f"{own[name]:.1f} % {words} ({usual[name]:.1f} % of references)" for name, words in told.items()]
+        print(f"of the translations {', '.join(figures)}")
     for name, perturbed in scores.get("perturbed", {}).items():
         figures = f"BLEU {perturbed['bleu']:.2f}   chrF {perturbed['chrf']:.2f}"
         print(f"{name.replace('_', ' '):10}   {figures}   {perturbed['changed']:,} sentences changed")
+    for line in aligned(score_table(scores)):
+        print(line)
     left_out = scores["sentences"] - scores.get("perplexity_sentences", scores["sentences"])
     if left_out:
         notes.print(

@@ -13,7 +13,7 @@ import numpy as np
 
 from tf_transformer.errors import UserError, check_is_list
 from tf_transformer.files.checksums import check_checksums
-from tf_transformer.runs.directory import RunDirectory, is_run, load_model
+from tf_transformer.runs.directory import RunDirectory, is_run
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
@@ -27,6 +27,10 @@ Translate = Callable[[Any], dict[str, Any]]
 LoadSignature = Callable[[Path, str], Callable[..., dict[str, Any]] | None]
 
 ENGINES = ("tensorflow", "ctranslate2")
+
+NO_ENSEMBLE_IN_CTRANSLATE2 = (
+    "CTranslate2 has no ensembles; give one model, or leave ctranslate2 out: a SavedModel holds an ensemble"
+)
 
 
 class Translation(NamedTuple):
@@ -42,7 +46,7 @@ class Translation(NamedTuple):
 
 
 def load_translate(
-    path: str | os.PathLike,
+    path: str | os.PathLike | Sequence[str | os.PathLike],
     changes: Mapping[str, Any] | None = None,
     engine: str = "tensorflow",
     load: LoadSignature | None = None,
@@ -51,7 +55,7 @@ def load_translate(
 
     Args:
         path: a run's folder, one of its checkpoints, a SavedModel's folder (`savedmodels/NAME/VERSION`), or one that
-            `export --format` made.
+            `export --format` made; several runs or checkpoints for an ensemble.
         changes: options in place of the run's recipe's or the export's own; see `DecodingOptions`.
         engine: "tensorflow", or "ctranslate2" for a model in its format.
         load: what loads a SavedModel's signature; TensorFlow for Python unless given.
@@ -64,19 +68,26 @@ def load_translate(
     Raises:
         UserError: nothing of the kind is there, it is damaged, or an option can't be.
     """
-    path, changes = Path(path), dict(changes or {})
+    paths, changes = paths_of(path), dict(changes or {})
     if engine not in ENGINES:
         raise UserError(f"engine is {engine}; choose from {', '.join(ENGINES)}")
     if engine == "ctranslate2":
         from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 
-        return load_ctranslate2(path, changes)
-    if is_saved_model(path):
-        return _load_saved_model(path, changes, load)
-    translator = load_translator(path, **changes)
+        if len(paths) > 1:
+            raise UserError(NO_ENSEMBLE_IN_CTRANSLATE2)
+        return load_ctranslate2(paths[0], changes)
+    if len(paths) == 1 and is_saved_model(paths[0]):
+        return _load_saved_model(paths[0], changes, load)
+    translator = load_translator(paths, **changes)
     if "num_hypotheses" in changes:
         return lambda texts: translator.translate(texts, num_hypotheses=translator.options.num_hypotheses)
     return translator.translate
+
+
+def paths_of(path: str | os.PathLike | Sequence[str | os.PathLike]) -> list[Path]:
+    """The path of a model, or those of an ensemble's."""
+    return [Path(path)] if isinstance(path, str | os.PathLike) else [Path(each) for each in path]
 
 
 def is_saved_model(path: Path) -> bool:
@@ -84,14 +95,14 @@ def is_saved_model(path: Path) -> bool:
     return (path / "saved_model.pb").is_file()
 
 
-def load_translator(path: str | os.PathLike, **options: Any) -> Translator:
+def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **options: Any) -> Translator:
     """Loads what a training made, ready to translate: the model, its tokenizers and its recipe's decoding options.
 
-    The model works in float32, whatever it was trained in.
+    The model works in float32, whatever it was trained in. Several make an `Ensemble`, with the first one's options.
 
     Args:
         path: a run's folder, whose best checkpoint is taken, or one of its checkpoints
-            (`runs/NAME/checkpoints/step-000420.keras`).
+            (`runs/NAME/checkpoints/step-000420.keras`); or a list of them, whose tokenizers must be the same.
         **options: in place of the recipe's; see `DecodingOptions`.
 
     Returns:
@@ -99,7 +110,7 @@ def load_translator(path: str | os.PathLike, **options: Any) -> Translator:
         SavedModel do, `tf.saved_model.load` loads.
 
     Raises:
-        UserError: no run is there, it is damaged, or an option can't be.
+        UserError: no run is there, it is damaged, several have other tokenizers, or an option can't be.
 
     Example:
         >>> import tempfile
@@ -117,25 +128,46 @@ def load_translator(path: str | os.PathLike, **options: Any) -> Translator:
         >>> translator.translate(["a dog", ""])["translation"].shape
         TensorShape([2])
     """
-    path = Path(path)
-    if not is_run(path):
-        raise UserError(_no_run(path))
+    paths = paths_of(path)
+    for each in paths:
+        if not is_run(each):
+            raise UserError(_no_run(each, several=len(paths) > 1))
     from tf_transformer.export.translator import make_translator
     from tf_transformer.recipe import load_recipe
+    from tf_transformer.runs.ensemble import load_models
 
-    run = RunDirectory.of_model(path)
-    decoding = load_recipe(run.recipe).evaluation.decoding_options().changed(**options)
-    return make_translator(load_model(run.best_checkpoint(), "float32"), run.load_tokenizers(), decoding)
-
-
-def check_is_model(path: Path, engine: str = "tensorflow") -> None:
-    """Raises a UserError where there is neither a run nor a SavedModel, before anything is loaded that takes time."""
-    if engine == "tensorflow" and not is_saved_model(path) and not is_run(path):
-        raise UserError(_no_run(path))
+    runs = [RunDirectory.of_model(each) for each in paths]
+    decoding = load_recipe(runs[0].recipe).evaluation.decoding_options().changed(**options)
+    return make_translator(*load_models(runs), decoding)
 
 
-def _no_run(path: Path) -> str:
-    """Says what is at a path that is not a run."""
+def check_are_models(paths: Sequence[Path], engine: str = "tensorflow") -> None:
+    """Raises a UserError for what is no model, or can't be in an ensemble, before anything is loaded that takes time.
+
+    Args:
+        paths: a run, one of its checkpoints or a SavedModel; or several runs or checkpoints.
+        engine: what is to run them.
+    """
+    several = len(paths) > 1
+    if engine != "tensorflow":
+        if several:
+            raise UserError(NO_ENSEMBLE_IN_CTRANSLATE2)
+        return
+    for path in paths:
+        if not is_run(path) and not is_saved_model(path):
+            raise UserError(_no_run(path))
+    for path in paths:
+        if several and is_saved_model(path):
+            raise UserError(_no_run(path, several))
+
+
+def _no_run(path: Path, several: bool = False) -> str:
+    """Says what is at a path that is not a run, of a model alone or of an ensemble."""
+    if several and is_saved_model(path):
+        return (
+            f"{path}: a SavedModel, and an ensemble is made of runs or their checkpoints; give the run that it was "
+            "exported from, or export the ensemble: tf-transformer export RUN RUN DEST"
+        )
     if is_saved_model(path):
         return f"{path}: a SavedModel, not a run; load it with tf.saved_model.load"
     if (path / "model.bin").is_file():
@@ -236,30 +268,34 @@ def own_options(path: Path) -> DecodingOptions:
     Raises:
         UserError: a SavedModel's are missing or damaged.
     """
-    from tf_transformer.decoding.options import DecodingOptions
-    from tf_transformer.export.saved_model import OPTIONS_FILE
     from tf_transformer.recipe import load_recipe
 
     if not is_saved_model(path):
         return load_recipe(RunDirectory.of_model(path).recipe).evaluation.decoding_options()
+    return _options_of_export(path)[1]
+
+
+def known_options(path: Path) -> set[str]:
+    """The options that a SavedModel's signature takes: what it was exported with tells all that there were.
+
+    Raises:
+        UserError: these are missing or damaged.
+    """
+    return set(_options_of_export(path)[0])
+
+
+def _options_of_export(path: Path) -> tuple[dict[str, Any], DecodingOptions]:
+    from tf_transformer.decoding.options import DecodingOptions
+    from tf_transformer.export.saved_model import OPTIONS_FILE
+
     file = path / "assets.extra" / OPTIONS_FILE
     try:
-        return DecodingOptions(**_read_options(path))
+        written = json.loads(file.read_text(encoding="utf-8"))
+        return written, DecodingOptions(**written)
     except (OSError, ValueError, TypeError) as error:
         raise UserError(
             f"{file}: can't be read as the options of an export ({error}); export the model again"
         ) from None
-
-
-def known_options(path: Path) -> set[str]:
-    """The options that a SavedModel knows: one of an earlier version may lack some."""
-    return set(_read_options(path))
-
-
-def _read_options(path: Path) -> dict[str, Any]:
-    from tf_transformer.export.saved_model import OPTIONS_FILE
-
-    return json.loads((path / "assets.extra" / OPTIONS_FILE).read_text(encoding="utf-8"))
 
 
 def translate_texts(

@@ -53,7 +53,9 @@ def _bare(argument: Any) -> str:
 
 
 def _placeholder(argument: Any) -> str:
-    name = _bare(argument) + ("..." if argument.nargs == -1 else "")
+    name = _bare(argument)
+    if argument.nargs == -1 and not name.endswith("]"):  # else its own name says what is repeated
+        name += "..."
     return name if argument.required else f"[{name}]"
 
 

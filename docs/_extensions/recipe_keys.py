@@ -43,6 +43,8 @@ def _value(about: dict[str, Any]) -> str:
         return ", ".join(f"`{each}`" for each in about["enum"])
     if about["type"] == "null":
         return "`null`"
+    if about["type"] == "object":
+        return "a mapping"
     if about["type"] == "array":
         return "a list of sources" if "$ref" in about["items"] else "a list of texts"
     limits = [words.format(about[limit]) for limit, words in LIMITS.items() if limit in about]

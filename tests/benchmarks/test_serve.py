@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import unicodedata
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.bounded import SECONDS
 from tests.tiny_run import write_pairs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -110,6 +112,9 @@ def test_odd_texts_are_of_every_kind_and_the_same_each_time(modules):
     "".join(texts).encode()
 
 
+SERIAL = 150  # more requests than are asked one after the other, before everything at once
+
+
 class Stub(BaseHTTPRequestHandler):
     """A server that answers in capitals, and does one thing wrong."""
 
@@ -127,11 +132,11 @@ class Stub(BaseHTTPRequestHandler):
         Stub.answered += 1
         many = isinstance(q, list)
         translated = [text.upper() for text in q] if many else q.upper()
-        if Stub.wrong == "answers" and Stub.answered > 150 and not many:
+        if Stub.wrong == "answers" and Stub.answered > SERIAL and not many:
             translated += "!"
-        if Stub.wrong == "lists" and many and Stub.answered > 150:
+        if Stub.wrong == "lists" and many and Stub.answered > SERIAL:
             translated = translated[1:]
-        self.answer(500 if Stub.wrong == "status" and Stub.answered > 150 else 200, {"translatedText": translated})
+        self.answer(500 if Stub.wrong == "status" and Stub.answered > SERIAL else 200, {"translatedText": translated})
 
     def answer(self, status, content):
         body = json.dumps(content).encode()
@@ -156,42 +161,49 @@ def stub():
     server.server_close()
 
 
-def endure(modules, stub, hostile=(), grown=1.0):
-    """A second of it; of the hostile acts only those given."""
+def endure(modules, stub, enough, hostile=(), grown=1.0):
+    """As much as is enough; of the hostile acts only those given."""
     memory = iter(range(1_000_000))
     served = SimpleNamespace(
-        address=stub, is_alive=True, resident_memory=lambda: 2**30 * (grown if next(memory) > 40 else 1.0)
+        address=stub, is_alive=True, resident_memory=lambda: 2**30 * (grown if next(memory) > 20 else 1.0)
     )
     endurance = modules.endurance.Endurance(served, ["A man.", "A dog."], odd=100, seconds=1)
     endurance.hostile = [*hostile, modules.hostile.Hostile("nothing", lambda address: (None, 0.0), {None}, slow=True)]
     endurance.hostile += [modules.hostile.Hostile("nothing", lambda address: (None, 0.0), {None})]
+    last = time.monotonic() + SECONDS
+    endurance._going_on = lambda: time.monotonic() < last and not (endurance.memory and enough(endurance))
     figures = endurance.run()
     return figures, endurance.faults
 
 
+def has_told(*words):
+    return lambda endurance: any(all(word in fault for word in words) for fault in endurance.faults)
+
+
 def test_a_server_without_faults_has_none(modules, stub):
-    figures, faults = endure(modules, stub)
+    counted = [f"{kind} requests" for kind in ("good", "odd", "health")]
+    figures, faults = endure(modules, stub, lambda endurance: all(endurance.counts[name] > 1 for name in counted))
     assert not faults and figures["faults"] == 0
-    assert all(figures[f"{kind} requests"] > 1 for kind in ("good", "odd", "health"))
+    assert all(figures[name] > 1 for name in counted)
     assert figures["memory_growth_percent"] == 0
 
 
 @pytest.mark.parametrize(("wrong", "told"), [("answers", "good: "), ("status", "odd: "), ("lists", "odd: ")])
 def test_wrong_answers_are_told(modules, stub, wrong, told):
     Stub.wrong = wrong
-    _, faults = endure(modules, stub)
+    _, faults = endure(modules, stub, has_told(told))
     assert any(fault.startswith(told) for fault in faults)
 
 
 def test_a_server_that_is_not_ready_is_told(modules, stub):
     Stub.wrong = "health"
-    _, faults = endure(modules, stub)
+    _, faults = endure(modules, stub, has_told("/health/"))
     assert any("/health/" in fault and "503" in fault for fault in faults)
 
 
 def test_memory_that_grows_is_told(modules, stub, monkeypatch):
     monkeypatch.setattr(modules.endurance, "FULL_RUN", 1)
-    figures, faults = endure(modules, stub, grown=1.05)
+    figures, faults = endure(modules, stub, lambda endurance: len(endurance.memory) >= 60, grown=1.05)
     assert figures["memory_growth_percent"] == pytest.approx(5)
     assert any("memory has grown" in fault for fault in faults)
 
@@ -200,6 +212,8 @@ def test_hostile_requests_that_are_answered_wrongly_are_told(modules, stub):
     hostile = modules.hostile
     acts = [act for act in hostile.hostile_acts(PAIR) if act.name in ("another path", "gone at once")]
     assert len(acts) == 2
-    figures, faults = endure(modules, stub, acts)
+    figures, faults = endure(
+        modules, stub, lambda endurance: endurance.faults and endurance.counts["hostile: gone at once: closed"], acts
+    )
     assert figures["hostile: gone at once: closed"] > 0
     assert faults and all(fault.startswith("hostile: another path: 200") for fault in faults)

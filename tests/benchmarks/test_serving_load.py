@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -70,36 +72,54 @@ def test_growth_is_between_the_first_and_the_last_fifth(script):
     assert script.growth([100, 300, 100, 100, 100]) == 0
 
 
+REQUESTS = [[b"a"], [b"b", b"c"], [b""]]
+
+
 def answer(texts):
     return [(text, float(len(text)), False) for text in texts]
 
 
-REQUESTS = [[b"a"], [b"b", b"c"], [b""]]
+@pytest.fixture
+def load(script, monkeypatch):
+    """Puts something under load, by a clock on which an answer takes a hundredth of a second and nothing else does."""
+
+    def put_under_load(answer, **options):
+        answers = []
+
+        def counted(texts):
+            answers.append(texts)
+            return answer(texts)
+
+        clock = SimpleNamespace(perf_counter=lambda: len(answers) / 100, sleep=lambda seconds: time.sleep(0.001))
+        monkeypatch.setattr(script, "time", clock)
+        return script.put_under_load(counted, REQUESTS, seconds=1, **options)
+
+    return put_under_load
 
 
-def test_what_is_right_is_counted(script):
-    load = script.put_under_load(answer, REQUESTS, threads=4, warm_up=0.05, seconds=0.2)
-    assert not load.errors and not load.wrong
-    figures = load.figures()
-    assert figures["requests"] == len(load.latencies) > 0
+def test_what_is_right_is_counted(load):
+    found = load(answer, threads=4, warm_up=0.05)
+    assert not found.errors and not found.wrong
+    figures = found.figures()
+    assert figures["requests"] == len(found.latencies) > 0
     assert figures["memory_mib"][0] > 1 and figures["errors"] == 0
 
 
 @pytest.mark.parametrize(
     "change", [lambda row: (b"x", *row[1:]), lambda row: (row[0], row[1] + 1, False), lambda row: (*row[:2], True)]
 )
-def test_answers_that_differ_from_serial_ones_are_told(script, change):
+def test_answers_that_differ_from_serial_ones_are_told(load, change):
     serial = threading.current_thread()
 
     def muddled(texts):
         rows = answer(texts)
         return rows if threading.current_thread() is serial else [change(row) for row in rows]
 
-    load = script.put_under_load(muddled, REQUESTS, threads=2, warm_up=0, seconds=0.1)
-    assert len(load.wrong) == len(load.latencies) > 0
+    found = load(muddled, threads=2, warm_up=0)
+    assert len(found.wrong) == len(found.latencies) > 0
 
 
-def test_errors_are_told_and_do_not_end_it(script):
+def test_errors_are_told_and_do_not_end_it(load):
     serial = threading.current_thread()
 
     def failing(texts):
@@ -107,6 +127,6 @@ def test_errors_are_told_and_do_not_end_it(script):
             raise RuntimeError("out of order")
         return answer(texts)
 
-    load = script.put_under_load(failing, REQUESTS, threads=2, warm_up=0, seconds=0.1)
-    assert load.latencies and set(load.errors) == {"RuntimeError: out of order"}
-    assert not load.wrong
+    found = load(failing, threads=2, warm_up=0)
+    assert found.latencies and set(found.errors) == {"RuntimeError: out of order"}
+    assert not found.wrong

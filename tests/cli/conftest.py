@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 
 from tests.cli.command import Outcome
-from tests.tiny_run import MAX_LENGTH, RECIPE, write_pairs
+from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, write_pairs
 from tf_transformer import cli
 
 
@@ -36,6 +36,8 @@ def command(monkeypatch, capsysbinary):
 @pytest.fixture(scope="session")
 def mistakes(tiny_run_directory, tiny_saved_model, tmp_path_factory):
     """A folder of everything that can be wrong."""
+    from tf_transformer.tokenizers import train_tokenizers
+
     folder = tmp_path_factory.mktemp("mistakes")
     source, _ = write_pairs(folder)
     (folder / "short.de").write_text("Ein Haus.\n" * 5)
@@ -53,6 +55,9 @@ def mistakes(tiny_run_directory, tiny_saved_model, tmp_path_factory):
         (folder / f"{name}.yaml").write_text("\n".join(lines))
     shutil.copytree(tiny_run_directory.path, folder / "unfinished", ignore=shutil.ignore_patterns("*.keras"))
     shutil.copytree(tiny_run_directory.path, folder / "run")
+    shutil.copytree(tiny_run_directory.path, folder / "other tokenizer")
+    shutil.rmtree(folder / "other tokenizer" / "tokenizer")
+    train_tokenizers(PAIRS, vocab_size=300).save(folder / "other tokenizer" / "tokenizer")
     (folder / "broken off" / "training_state").mkdir(parents=True)
     shutil.copy(tiny_run_directory.recipe, folder / "broken off")
     (folder / "alone.keras").touch()

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import tf_transformer
+from tests.bounded import SECONDS
 from tests.cli.command import COMMAND
 from tf_transformer.models.presets import PRESETS, count_parameters
 
@@ -15,7 +16,7 @@ from tf_transformer.models.presets import PRESETS, count_parameters
 def test_help_answers_without_tensorflow():
     began = time.perf_counter()
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
-    process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=60)
+    process = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, env=environment, timeout=SECONDS)
     print(f"tf-transformer --help: {time.perf_counter() - began:.2f} s")
     assert process.returncode == 0
     commands = (
@@ -35,14 +36,14 @@ def test_help_answers_without_tensorflow():
         ("prepare", "recipe --set --run-dir"),
         (
             "evaluate",
-            "model --source --reference --trees --lowercase --tokenize --perturb --beam-size --alpha --grammar "
+            "model... --source --reference --trees --lowercase --tokenize --perturb --beam-size --alpha --grammar "
             "--no-grammar --engine --batch-size --json",
         ),
         (
             "translate",
-            "model [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p --seed "
-            "--replace-unknown --protect --glossary --alignments --cut --paragraphs --engine --batch-size --json "
-            "--interactive --shards --shard-lines --shard --output",
+            "model... [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p "
+            "--seed --replace-unknown --protect --glossary --alignments --cut --paragraphs --engine --batch-size "
+            "--json --interactive --shards --shard-lines --shard --output",
         ),
         (
             "filter",
@@ -58,7 +59,7 @@ def test_help_answers_without_tensorflow():
         ),
         ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),
         ("score-trees", "gold predicted --json"),
-        ("export", "run dest --format --beam-size --alpha --float16 --quantization"),
+        ("export", "run... dest --format --beam-size --alpha --float16 --quantization"),
         ("average", "run --last"),
         (
             "serve",

@@ -5,13 +5,14 @@ import os
 import pty
 import re
 import select
-import signal
 import subprocess
 import termios
 import time
+from pathlib import Path
 
 import pytest
 
+from tests.bounded import SECONDS, eventually, turned_on
 from tests.cli.command import COMMAND, assert_mistake
 from tests.tiny_run import PAIRS
 
@@ -21,7 +22,7 @@ SOURCE, TARGET = PAIRS[0]
 def _in_its_terminal() -> None:
     """Keys such as Ctrl-C become signals only of a process whose terminal it is."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    turned_on()
 
 
 class Terminal:
@@ -44,7 +45,7 @@ class Terminal:
 
     def read_until(self, text: str, behind: str = r".*?\n> ") -> str:
         """What comes on the screen, up to a text and what is behind it, the next prompt unless told."""
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + SECONDS
         pattern = re.compile(re.escape(text) + behind, re.S)
         while not (found := pattern.search(self.screen)):
             assert time.monotonic() < give_up, self.screen
@@ -57,10 +58,18 @@ class Terminal:
         self.type(line + "\n")
         return self.read_until(answered)
 
+    def waits_for_a_key(self) -> bool:
+        """Whether its main thread sleeps, as it does once all is drawn."""
+        state = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/stat").read_text()
+        return state.rpartition(")")[2].split()[0] == "S"
+
     def end(self) -> int:
-        status = self.process.wait(timeout=60)
+        return self.process.wait(SECONDS)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(SECONDS)
         os.close(self.ours)
-        return status
 
 
 @pytest.fixture
@@ -74,7 +83,7 @@ def terminal(tiny_saved_model, tmp_path):
 
     yield open_one
     for each in opened:
-        each.process.kill()
+        each.close()
 
 
 def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path):
@@ -82,7 +91,7 @@ def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path
     assert prompt.ask(SOURCE, TARGET).endswith(f"{TARGET}\n> ")
     prompt.type("half a line")
     prompt.read_until("half a line", behind="")
-    time.sleep(0.5)  # Python's readline notices a signal that comes while it draws only at the next key
+    eventually(prompt.waits_for_a_key)  # Python's readline notices a signal while it draws only at the next key
     prompt.type("\x03")  # Ctrl-C
     prompt.read_until("")
     time.sleep(1.5)  # elsewhere it ends the command within a second

@@ -19,7 +19,31 @@ MISTAKES = {
         ["translate", "{}/versions/3", "{}/none.en"],
         ["{}/none.en", "No such file"],
     ),
-    "translate: a folder for a file": (["translate", "{}/versions/3", "{}"], ["{}: ", "Is a directory"]),
+    "translate: a folder for a file": (
+        ["translate", "{}/versions/3", "{}"],
+        ["{}: neither a run nor a SavedModel; give the folder of one"],
+    ),
+    "translate: an ensemble of an export": (
+        ["translate", "{}/run", "{}/versions/3", "{}/pairs.en"],
+        ["{}/versions/3: a SavedModel, and an ensemble is made of runs", "export RUN RUN DEST"],
+    ),
+    "translate: an ensemble with CTranslate2": (
+        ["translate", "{}/run", "{}/run", "--engine", "ctranslate2"],
+        ["CTranslate2 has no ensembles"],
+    ),
+    "translate: an ensemble of two tokenizers": (
+        ["translate", "{}/run", "{}/other tokenizer", "{}/pairs.en"],
+        ["{}/other tokenizer: its tokenizer is not that of {}/run", "the same tokenizer settings"],
+    ),
+    "evaluate: an ensemble of parsers": (
+        ["evaluate", "{}/run", "{}/run", "--trees", "{}/pairs.en"],
+        ["--trees scores one parser, and 2 models are given"],
+    ),
+    "export: an ensemble for CTranslate2": (
+        ["export", "{}/run", "{}/run", "{}/new", "--format", "ctranslate2"],
+        ["CTranslate2 has no ensembles"],
+    ),
+    "export: onto a run": (["export", "{}/run", "{}/run"], ["{}/run: a run, where DEST is expected"]),
     "translate: an unreadable file": (["translate", "{}/versions/3", LONG_NAME], [LONG_NAME, "File name too long"]),
     "translate: not UTF-8": (["translate", "{}/versions/3", "{}/latin.de"], ["{}/latin.de, line 3", "UTF-8"]),
     "translate: too long": (["translate", "{}/versions/3", "{}/long.en"], ["{}/long.en, line 2", "--cut"]),

@@ -43,10 +43,10 @@ def test_the_table_has_a_row_for_each(command, tiny_saved_model, tmp_path):
     source, reference = write_pairs(tmp_path)
     words = ["evaluate", tiny_saved_model, "--source", source, "--reference", reference]
     outcome = command(*words, "--perturb")
-    rows = [" ".join(line.split()) for line in outcome.lines[2:]]
+    rows = [" ".join(line.split()) for line in outcome.lines[3:]]
     assert [row.partition(" BLEU")[0] for row in rows] == ["lower case", "upper case", "typos"]
     assert rows[0].endswith("24 sentences changed") and "chrF" in rows[0]
-    assert outcome.lines[:2] == command(*words).lines
+    assert outcome.lines[:3] == command(*words).lines
 
 
 def test_a_parser_has_none(command, tmp_path):

@@ -4,12 +4,10 @@ import os
 import re
 import signal
 import subprocess
-import time
-from functools import partial
 
 import pytest
 
-from tests.bounded import started, within
+from tests.bounded import SECONDS, eventually, started, turned_on, within
 from tests.cli.command import COMMAND, train_on
 from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, RECIPE, settings, write_pairs
@@ -21,7 +19,7 @@ def test_standard_error_holds_the_mistake_alone(mistakes):
         [COMMAND, "translate", mistakes / "versions" / "3", "--nbest", "2"],
         input=b"A man sees a house.\n\n" + b"house " * 2 * MAX_LENGTH,
         capture_output=True,
-        timeout=300,
+        timeout=SECONDS,
     )
     assert process.returncode == 2
     rows = [line.split("\t") for line in process.stdout.decode().splitlines()]
@@ -33,19 +31,11 @@ def test_standard_error_holds_the_mistake_alone(mistakes):
     assert process.stderr.count(b"\n") == 1
 
 
-def test_another_backend_of_keras_is_set_right(mistakes):
-    """Commands need TensorFlow's, whatever the user's other programs have chosen."""
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    words = [COMMAND, "average", mistakes / "run", "--last", "99"]
-    process = subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
-    assert (process.returncode, process.stdout) == (2, "")
-    assert process.stderr.startswith("tf-transformer: ") and process.stderr.count("\n") == 1
-    assert "99" in process.stderr
-
-
 def test_training_stopped_by_a_mistake_is_quiet_too(mistakes):
+    """Also where the user's other programs have chosen another backend of Keras: commands need TensorFlow's."""
     words = [str(word).replace("{}", str(mistakes)) for word in train_on("tokenizer.vocab_size=5000")]
-    process = subprocess.run([COMMAND, *words], capture_output=True, timeout=300)
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    process = subprocess.run([COMMAND, *words], capture_output=True, timeout=SECONDS, env=environment)
     assert (process.returncode, process.stdout) == (2, b"")
     assert process.stderr.startswith(b"tf-transformer: tokenizer.vocab_size 5000 is larger than")
     assert process.stderr.count(b"\n") == 1
@@ -58,7 +48,7 @@ def test_a_reader_who_goes_is_no_reason_to_complain(tiny_saved_model, tmp_path):
     with started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert within(process.stdout.readline) == b"Ein Mann sieht ein Haus.\n"
         process.stdout.close()
-        assert process.wait(timeout=60) != 0  # long before the 20,000th line
+        assert process.wait(timeout=SECONDS) != 0  # long before the 20,000th line
         assert within(process.stderr.read) == b""
 
 
@@ -70,38 +60,49 @@ def test_a_stream_that_is_closed(mistakes, closed, told):
     script = f'exec "$0" translate "$1" $2 {closed}'
     file = [] if told else [mistakes / "none.en"]
     words = ["sh", "-c", script, COMMAND, mistakes / "versions" / "3", *file]
-    process = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    process = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
     assert (process.returncode, process.stdout) == (2, "")
     assert process.stderr.startswith(f"tf-transformer: {told}" if told else "")
     assert process.stderr.count("\n") == bool(told)
 
 
 def test_a_command_that_needs_no_standard_output(mistakes):
-    process = subprocess.run(["sh", "-c", 'exec "$0" presets >&-', COMMAND], capture_output=True, timeout=60)
+    process = subprocess.run(["sh", "-c", 'exec "$0" presets >&-', COMMAND], capture_output=True, timeout=SECONDS)
     assert process.returncode == 0
     assert b"Traceback" not in process.stderr
 
 
 def test_ctrl_c_ends_a_translation_at_any_time(mistakes, tmp_path):
     """While modules are imported, while the model is loaded and while it works."""
-    file = tmp_path / "sources.txt"
+    file, out, err = (tmp_path / name for name in ("sources.txt", "out", "err"))
     file.write_text("A man sees a house.\n" * 100_000)
     words = [COMMAND, "translate", mistakes / "versions" / "3", file]
-    turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    for seconds in (0.6, 1.2, 2.4, 4.8):
-        with started(words, **pipes, **turned_on) as process:
-            time.sleep(seconds)
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+
+    def has_imported(module):
+        return lambda: f" {module}\n" in err.read_text()
+
+    # The first module once Ctrl-C is handled; the first that translating takes, and the last.
+    modules = "tf_transformer.errors", "tf_transformer.translation", "tf_transformer.session.signature"
+    for is_at_it in *map(has_imported, modules), lambda: out.stat().st_size:
+        with (
+            out.open("w") as stdout,
+            err.open("w") as stderr,
+            started(words, stdout=stdout, stderr=stderr, env=environment, preexec_fn=turned_on) as process,
+        ):
+            eventually(is_at_it)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=20)
-            assert (process.returncode, err) == (130, b"")
+            assert process.wait(SECONDS) == 130
+        assert [line for line in err.read_text().splitlines() if not line.startswith("import time:")] == []
 
 
 def test_a_reader_who_never_came_is_no_reason_to_complain():
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        process = subprocess.run([COMMAND, "presets", "--json"], stdout=writing, stderr=subprocess.PIPE, timeout=60)
+        process = subprocess.run(
+            [COMMAND, "presets", "--json"], stdout=writing, stderr=subprocess.PIPE, timeout=SECONDS
+        )
     finally:
         os.close(writing)
     assert process.returncode != 0
@@ -116,16 +117,11 @@ def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
     words = [COMMAND, "train", RECIPE, "--run-dir", tmp_path / "run"]
     words += [word for setting in replaced for word in ("--set", setting)]
     checkpoints = tmp_path / "run" / "checkpoints"
-    # Where the tests themselves run in the background, a shell has turned Ctrl-C off for them and their children.
-    turned_on = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.default_int_handler)}
-    with started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **turned_on) as process:
-        give_up = time.monotonic() + 300
-        while not (checkpoints / "best.keras").exists():
-            assert process.poll() is None, process.stderr.read()
-            assert time.monotonic() < give_up
-            time.sleep(0.1)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with started(words, **pipes, preexec_fn=turned_on) as process:
+        eventually(lambda: (checkpoints / "best.keras").exists() or process.poll() is not None)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=SECONDS)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
     assert "interrupted; the same command resumes from step" in err
@@ -152,7 +148,7 @@ def test_what_xla_compiles_is_kept(tmp_path):
     def train(run):
         words = [COMMAND, "train", RECIPE, "--run-dir", tmp_path / run]
         words += [word for setting in replaced for word in ("--set", setting)]
-        outcome = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        outcome = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
         assert outcome.returncode == 0, outcome.stderr
         assert re.search(r"first step: [\d.]+ s, in which the model was traced and compiled\n", outcome.stderr)
         compiled = list((tmp_path / "tf_transformer" / "xla").iterdir())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounded import SECONDS
 from tests.cli import several_commands
 from tests.cli.command import COMMAND, contents
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
@@ -121,11 +122,11 @@ def test_the_command_itself_tells_a_korean_path_in_any_locale(korean, encoding):
     """A real process of its own: the words of the command line come in the locale's encoding."""
     environment = {name: value for name, value in os.environ.items() if name not in ASCII}
     words = [COMMAND, "train", korean / "조리 법.yaml", "--set", "data.root=강아지", "--set", "model.num_heads=5"]
-    process = subprocess.run(words, env={**environment, **encoding}, capture_output=True, timeout=120)
+    process = subprocess.run(words, env={**environment, **encoding}, capture_output=True, timeout=SECONDS)
     assert (process.returncode, process.stdout) == (2, b"")
     assert process.stderr.decode("utf-8").count("\n") == 1
     words = [COMMAND, "train", korean / "없는 법.yaml"]
-    process = subprocess.run(words, env={**environment, **encoding}, capture_output=True, timeout=120)
+    process = subprocess.run(words, env={**environment, **encoding}, capture_output=True, timeout=SECONDS)
     assert process.stderr.decode("utf-8").startswith(f"tf-transformer: {korean / '없는 법.yaml'}: there is no such")
 
 

@@ -183,6 +183,8 @@ def beam(next_log_probabilities, limit, beam_size, alpha, wanted, min_length=1, 
         for total, tokens in live:
             log_probabilities = next_log_probabilities(tokens)
             for token in allowed(length - 1, len(log_probabilities), min_length, prefix):
+                if log_probabilities[token] == -math.inf:
+                    continue  # not possible
                 continuations.append((total + log_probabilities[token], [*tokens, token]))
         kept = sorted(continuations, reverse=True)[:beam_size]
         kept_at.append(kept)

@@ -35,6 +35,7 @@ def test_the_defaults_are_the_paper_s():
         ("top_p", 1e-50, 1e-6),
         ("top_p", math.nan, 1e-6),
         ("seed", -1, 0),
+        ("no_repeat_ngram_size", -1, 0),
     ],
 )
 def test_a_value_below_the_least_is_refused_and_the_least_is_not(name, value, least):

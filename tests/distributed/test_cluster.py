@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.bounded import SECONDS, begun, eventually
 from tf_transformer.distributed.cluster import Cluster, is_chief, read_cluster, wait_for_workers
 from tf_transformer.distributed.launcher import worker_configs
 from tf_transformer.errors import UserError
@@ -79,25 +80,23 @@ def addresses(number):
 
 def test_all_wait_for_the_last(told):
     names = addresses(3)
-    arrived = {}
+    arrived, all_there = [], threading.Event()
 
-    def come(index, delay):
-        time.sleep(delay)
-        wait_for_workers(Cluster(("worker 0", "worker 1", "worker 2"), names, index), seconds=30)
-        arrived[index] = time.monotonic()
+    def come(index):
+        wait_for_workers(Cluster(("worker 0", "worker 1", "worker 2"), names, index), seconds=SECONDS)
+        arrived.append(index)
         # As TensorFlow's own server does now, so that those who still wait find it.
-        server = socket.create_server(("127.0.0.1", int(names[index].rpartition(":")[2])))
-        time.sleep(3)
-        server.close()
+        with socket.create_server(("127.0.0.1", int(names[index].rpartition(":")[2]))):
+            assert all_there.wait(SECONDS)
 
-    began = time.monotonic()
-    threads = [threading.Thread(target=come, args=[index, delay]) for index, delay in enumerate((0, 0.1, 1.0))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(arrived) == [0, 1, 2]
-    assert min(arrived.values()) - began >= 1
+    early = [begun(lambda index=index: come(index)) for index in (0, 1)]
+    time.sleep(1)
+    assert arrived == [] and not any(each.done() for each in early)
+    late = begun(lambda: come(2))
+    eventually(lambda: sorted(arrived) == [0, 1, 2])
+    all_there.set()
+    for each in (*early, late):
+        each.result(SECONDS)
 
 
 def test_those_who_do_not_come_are_named():

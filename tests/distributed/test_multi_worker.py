@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed import worker, workers
+from tests.distributed import worker
+from tests.distributed.workers import workers
 from tf_transformer import UserError, experiment, make_strategy
 from tf_transformer.distributed.launcher import worker_configs
 from tf_transformer.distributed.multi_worker import (
@@ -21,9 +22,9 @@ from tf_transformer.distributed.multi_worker import (
 def run(folder, number, cases):
     """What each of so many workers found."""
     files = [folder / f"{index}.npz" for index in range(number)]
-    processes = workers.start([[sys.executable, "-m", "tests.distributed.worker", file, *cases] for file in files])
-    told = workers.end(processes)
-    assert [process.returncode for process in processes] == [0] * number, "\n".join(told)
+    with workers([[sys.executable, "-m", "tests.distributed.worker", file, *cases] for file in files]) as started:
+        ended = [each.ends() for each in started]
+    assert [status for status, _ in ended] == [0] * number, "\n".join(told for _, told in ended)
     found = []
     for file in files:
         with np.load(file) as arrays:

@@ -46,6 +46,7 @@ OPTIONS = {
     "seed": 0,
     "replace_unknown": False,
     "protect": False,
+    "no_repeat_ngram_size": 0,
 }
 
 

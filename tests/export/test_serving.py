@@ -19,6 +19,7 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from serving import client
+from tests.bounded import SECONDS
 from tests.export.model_server import Model, serve
 from tests.tiny_run import PAIRS, tiny_export
 from tf_transformer.errors import UserError
@@ -47,6 +48,7 @@ INPUTS = {
     "seed": 1,
     "replace_unknown": False,
     "protect": False,
+    "no_repeat_ngram_size": 2,
 }
 
 
@@ -172,7 +174,7 @@ def test_any_bytes_reach_the_server(text, forms):
 
 def run_client(*arguments: str, port: int) -> subprocess.CompletedProcess:
     command = [sys.executable, "client.py", "--port", str(port), *arguments]
-    return subprocess.run(command, cwd=SERVING, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=SERVING, capture_output=True, text=True, timeout=SECONDS)
 
 
 @pytest.mark.parametrize("transport", ["rest", "grpc"])
@@ -235,7 +237,7 @@ def test_the_readmes_commands(server):
         if words[0] == "python":
             port = server.grpc_port if "--grpc" in words else server.rest_port
             words = [sys.executable, *words[1:], "--port", str(port)]
-        process = subprocess.run(words, cwd=SERVING.parent, capture_output=True, text=True, timeout=120)
+        process = subprocess.run(words, cwd=SERVING.parent, capture_output=True, text=True, timeout=SECONDS)
         assert process.returncode == 0, (command, process.stderr)
         assert process.stdout.strip()
         assert "error" not in process.stdout.replace("error_", "")
@@ -359,5 +361,5 @@ def test_health_check(model, healthy, service, server):
     kind, *command = service["healthcheck"]["test"]
     assert kind == "CMD"
     command = [word.replace("$$", "$").replace("8501", str(server.rest_port)) for word in command]
-    process = subprocess.run(command, env={**os.environ, "MODEL_NAME": model}, timeout=30)
+    process = subprocess.run(command, env={**os.environ, "MODEL_NAME": model}, timeout=SECONDS)
     assert (process.returncode == 0) == healthy

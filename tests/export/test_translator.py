@@ -29,11 +29,24 @@ def next_log_probabilities(translator):
     return by_hand.whole_passes(translator.model)
 
 
+def without_repeats(log_probabilities, target, size):
+    """The same, but what would repeat an n-gram of a translation is impossible."""
+    ngrams = {tuple(target[start : start + size]) for start in range(len(target) - size + 1)}
+    last = target[len(target) - size + 1 :] if size > 1 else []
+    return [-np.inf if (*last, token) in ngrams else each for token, each in enumerate(log_probabilities)]
+
+
 def search(translator, next_log_probabilities, text, number=1, max_length=MAX_LENGTH, prefix="", **options):
     """Beam search by hand: the translations and their scores."""
     tokens = translator.tokenizers.source.tokenize([text]).to_list()[0]
+    size = options.get("no_repeat_ngram_size", 0)
+
+    def next_ones(target):
+        found = next_log_probabilities([*tokens, END_ID], target)
+        return without_repeats(found, target, size) if size else found
+
     found = by_hand.beam(
-        lambda target: next_log_probabilities([*tokens, END_ID], target),
+        next_ones,
         min(len(tokens) + 10, max_length),
         options.get("beam_size", max(4, number)),
         options.get("alpha", 0.6),
@@ -62,6 +75,8 @@ def test_it_knows_the_sentences_it_learned(translator):
         {"max_length": 4},
         {"min_length": 5, "max_length": 5},
         {"prefix": "Unser Kind"},
+        {"min_length": 16, "no_repeat_ngram_size": 2},
+        {"min_length": 16, "no_repeat_ngram_size": 1, "beam_size": 1},
     ],
     ids=str,
 )

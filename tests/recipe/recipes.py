@@ -32,10 +32,11 @@ DEFAULTS = yaml.safe_load("""
 name: small
 seed: 1
 task: translation
+init_from: null
 data: {kind: demo, root: null, dataset: null, source_language: en, target_language: de, train: train,
   validation: validation, test: test, tags: false, invalid_utf8: error, damaged: error, max_length: 128,
   max_ratio: null, placeholders: 0.0, batch_tokens: 4096, prepared: null, shuffle_buffer: null}
-tokenizer: {kind: bpe, vocab_size: 300, joint: true}
+tokenizer: {kind: bpe, vocab_size: 300, joint: true, keep: true}
 model: {kind: transformer, preset: null, num_layers: 1, decoder_layers: null, d_model: 8, num_heads: 2, dff: 16,
   dropout_rate: 0.1, attention_dropout_rate: 0.0, activation_dropout_rate: 0.0, key_dim: null, value_dim: null,
   norm_first: false, position: sinusoidal, window: null, next_word: false, tree_state: false, max_length: 512,
@@ -44,17 +45,17 @@ training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: 
   weight_decay: 0.0, clip_norm: null, ema: null, label_smoothing: 0.1, r_drop: 0.0,
   gradient_accumulation: 1, parallel_parts: 1, precision: float32, jit_compile: false, steps_per_execution: 1,
   validate_every: 5, keep_checkpoints: 5, average_checkpoints: 0, early_stopping: null, save_every_seconds: 60,
-  distribution: mirrored, sample_translations: 3}
+  freeze: [], distribution: mirrored, sample_translations: 3}
 tensorboard: {attention: 2, bleu: 0, histograms: false, graph: false, embeddings: false, profile: null}
 evaluation: {lowercase: false, tokenize: 13a, batch_size: 64, beam_size: 4, alpha: 0.6, extra_length: 50,
-  grammar: true}
+  no_repeat_ngram_size: 0, grammar: true, also: null}
 """)
 
 
 def dotted(mapping, prefix=""):
     """Lists the keys that hold values, with their sections before a dot."""
     for key, value in mapping.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not prefix:
             yield from dotted(value, f"{key}.")
         else:
             yield prefix + key

@@ -83,7 +83,11 @@ def test_unknown_key_names_the_nearest(write, section, given, nearest):
         ("seeds", "did you mean seed?"),
         ("extend", "did you mean extends?"),
         ("vocab_size", "did you mean tokenizer.vocab_size?"),
-        ("xyzzy", "choose from name, seed, task, data, tokenizer, model, training, tensorboard, evaluation, extends"),
+        (
+            "xyzzy",
+            "choose from name, seed, task, init_from, data, tokenizer, model, training, tensorboard, evaluation, "
+            "extends",
+        ),
     ],
 )
 def test_unknown_key_at_the_top(write, given, advice):
@@ -122,7 +126,7 @@ def test_a_line_break_in_an_override_does_not_break_the_line():
 # One right value of each type is held against every key's: what is not listed as right must be refused.
 VALUES = {"text": "'3'", "whole": "3", "point": "0.5", "truth": "true", "list": "[3]", "mapping": "{a: 3}"}
 RIGHT = {
-    "text": "name data.root data.dataset data.source_language data.target_language data.train "
+    "text": "name init_from data.root data.dataset data.source_language data.target_language data.train "
     "data.validation data.test data.prepared",
     "whole": "seed data.max_length data.max_ratio data.batch_tokens data.shuffle_buffer tokenizer.vocab_size "
     "model.num_layers model.decoder_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim "
@@ -131,13 +135,14 @@ RIGHT = {
     "training.r_drop training.gradient_accumulation training.parallel_parts training.steps_per_execution "
     "training.validate_every training.keep_checkpoints training.average_checkpoints training.save_every_seconds "
     "training.early_stopping training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
-    "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length",
+    "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length "
+    "evaluation.no_repeat_ngram_size",
     "point": "data.placeholders model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
     "training.label_smoothing training.save_every_seconds "
     "training.r_drop evaluation.alpha",
-    "truth": "tokenizer.joint model.norm_first training.jit_compile tensorboard.histograms tensorboard.graph "
-    "tensorboard.embeddings evaluation.lowercase evaluation.grammar",
+    "truth": "tokenizer.joint tokenizer.keep model.norm_first training.jit_compile tensorboard.histograms "
+    "tensorboard.graph tensorboard.embeddings evaluation.lowercase evaluation.grammar",
     "list": "",
     "mapping": "",
 }
@@ -161,7 +166,8 @@ def test_types_are_strict(key, kind):
         recipe = load_recipe(DEMO, overrides)
         assert getattr(getattr(recipe, section) if section else recipe, leaf) == yaml.safe_load(VALUES[kind])
     else:
-        assert refusal(DEMO, *overrides).startswith(f"--set {key}={VALUES[kind]}: {key} is ")
+        refused = refusal(DEMO, *overrides).removeprefix(f"--set {key}={VALUES[kind]}: {key}")
+        assert refused.startswith((" is ", ".0 is "))  # the second of a list's first element
 
 
 # A cosine that fits the demo's recipe.
@@ -268,6 +274,10 @@ def test_wrong_value(override, told):
         ([*PARSING, "tokenizer.joint=true"], "tokenizer.joint is true; for task parsing it must be false: trees"),
         ([*PARSING, "model.share_embeddings=all"], "model.share_embeddings is all; for task parsing it must be target"),
         ([*PARSING, "evaluation.lowercase=true"], "evaluation.lowercase is true; for task parsing it must be false"),
+        (
+            [*PARSING, "evaluation.no_repeat_ngram_size=3"],
+            "evaluation.no_repeat_ngram_size is 3; for task parsing it must be 0",
+        ),
         ([*PARSING, "evaluation.tokenize=none"], "evaluation.tokenize is none; for task parsing it must be left out"),
         (["data.kind=csv", "training.steps=x", "seed=x"], "seed is x; it must be a whole number"),
         (["training.schedule=cosine"], "training.learning_rate is missing; schedule cosine needs it: the peak rate"),
@@ -386,3 +396,25 @@ def test_only_training_has_several_sources(tmp_path):
     path.write_text(CORPUS)
     with pytest.raises(UserError, match=r"data\.validation is .*; for kind files it must be two paths"):
         load_recipe(path, ["data.validation=[{files: [a, b]}]"])
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("tokenizer.keep=false", "tokenizer.keep is false, which needs init_from"),
+        ("evaluation.also={news: a.en}", r"evaluation.also is {news: a.en}; it must be a name for each set, and after"),
+        ("evaluation.also={news: [a, b, c]}", "two paths, [source, reference]"),
+        ("evaluation.also={test: [a, b]}", "evaluation.also has a set of the name test, which data.test has"),
+        ("training.freeze=encoder", "training.freeze is encoder; it must be"),
+    ],
+)
+def test_what_goes_with_fine_tuning(override, told):
+    assert told in refusal(DEMO, override)
+
+
+def test_a_parser_s_other_sets_are_treebanks():
+    given = [*TREES, *PARSING]
+    assert load_recipe(DEMO, [*given, "evaluation.also={news: news.mrg}"]).evaluation.also == {"news": "news.mrg"}
+    assert "the path of one treebank" in refusal(DEMO, *given, "evaluation.also={news: [a, b]}")
+    told = refusal(DEMO, *given, "init_from=runs/x", "tokenizer.keep=false")
+    assert "tokenizer.keep is false; for task parsing it must be true" in told

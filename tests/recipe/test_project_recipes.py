@@ -76,6 +76,26 @@ CHANGES = {
             "evaluation.alpha": 1.0,
         },
     ),
+    "multi30k_from_tatoeba": (
+        "tatoeba_en_de",
+        {
+            "init_from": "runs/tatoeba_en_de",
+            "data.root": "data",
+            "data.train": ("multi30k/train.en", "multi30k/train.de"),
+            "data.validation": ("multi30k/val.en", "multi30k/val.de"),
+            "data.test": ("multi30k/test_2016_flickr.en", "multi30k/test_2016_flickr.de"),
+            "data.batch_tokens": 2048,
+            "model.dropout_rate": 0.2,
+            "training.steps": 3000,
+            "training.schedule": "inverse_sqrt",
+            "training.warmup_steps": 200,
+            "training.learning_rate": 0.0003,
+            "training.validate_every": 100,
+            "training.average_checkpoints": 0,
+            "training.early_stopping": 5,
+            "evaluation.also": {"tatoeba": ("tatoeba/test.en", "tatoeba/test.de")},
+        },
+    ),
     "multi30k_en_de_recurrent": (
         "multi30k_en_de_tok",
         {

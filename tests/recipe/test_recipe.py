@@ -20,7 +20,7 @@ from tf_transformer.recipe import ModelSettings, Recipe, load_recipe, save_recip
 
 
 def test_defaults(write):
-    assert load_recipe(write(SMALLEST)).model_dump() == DEFAULTS
+    assert load_recipe(write(SMALLEST)).model_dump(mode="json") == DEFAULTS
 
 
 def test_a_recipe_cannot_be_changed():

@@ -1,10 +1,10 @@
 """A disk that fills up while a training saves: it stops in one line, and goes on once there is room."""
 
 import subprocess
-import time
 
 import pytest
 
+from tests.bounded import eventually
 from tests.cli.command import contents
 from tests.experiment.small_recipe import on
 from tests.experiment.test_averaging import checkpoint
@@ -36,13 +36,6 @@ def fill(file):
             open_file.write(bytes(2**16))
 
 
-def wait_until_there(path):
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not come"
-        time.sleep(0.01)
-
-
 def test_where_an_average_finds_no_room_nothing_is_lost(small_disk):
     run = RunDirectory.create(small_disk / "run")
     for step in (10, 20):
@@ -70,7 +63,7 @@ def test_a_full_disk_stops_the_training_which_goes_on_with_more_room(small_disk,
         def on_train_batch_end(self, batch, logs=None):
             super().on_train_batch_end(batch, logs)
             if int(self.model.optimizer.iterations) == 4:
-                wait_until_there(saved)  # it is written beside the training
+                eventually(saved.exists)  # it is written beside the training
                 fill(filler)
 
     loaded = on(tmp_path, PAIRS, 64, steps=9, validate_every=3, save_every_seconds=seconds)

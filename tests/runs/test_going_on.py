@@ -7,9 +7,10 @@ Here processes train, of which some are killed: most of this is slow, and so are
 import math
 import random
 import shutil
-import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import keras
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 import tf_transformer.models.transformer  # noqa: F401  Keras loads the class once it is imported
+from tests.bounded import eventually, started
 from tests.cli.command import COMMAND, contents
 from tests.experiment.small_recipe import ctrl_c_after
 from tests.experiment.test_experiment import figures
@@ -48,10 +50,13 @@ def overrides(folder: Path, **changes) -> list[str]:
     return settings(folder / "data", **{**CHANGES, **changes})
 
 
-def start(folder: Path, run: RunDirectory, *more: str, **changes) -> subprocess.Popen:
+@contextmanager
+def training(folder: Path, run: RunDirectory, *more: str, **changes) -> Iterator[subprocess.Popen]:
+    """A process that trains, until the end of the context, by which it is killed."""
     given = [part for each in overrides(folder, **changes) for part in ("--set", each)]
     command = [COMMAND, "train", str(RECIPE), *given, "--run-dir", str(run.path), *more]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with started(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
 
 
 def ends(process: subprocess.Popen, status: int = 0) -> str:
@@ -61,17 +66,15 @@ def ends(process: subprocess.Popen, status: int = 0) -> str:
     return " ".join(told.split())
 
 
+def train_all(folder: Path, run: RunDirectory, **changes) -> str:
+    """Trains to the end; gives what was told."""
+    with training(folder, run, **changes) as process:
+        return ends(process)
+
+
 def wait_for(process: subprocess.Popen, condition) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
-def kill(process: subprocess.Popen) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    eventually(lambda: condition() or process.poll() is not None, SECONDS, every=0.001)
+    assert process.poll() is None, process.communicate(timeout=SECONDS)
 
 
 def half_written(run: RunDirectory) -> set[str]:
@@ -96,7 +99,7 @@ def folder(tmp_path_factory):
 def whole(folder):
     """A run that nothing disturbed, and that saved no state within an epoch."""
     run = RunDirectory(folder / "whole")
-    ends(start(folder, run, training__save_every_seconds=60))
+    train_all(folder, run, training__save_every_seconds=60)
     return run
 
 
@@ -104,16 +107,14 @@ def whole(folder):
 def killed(folder):
     """A run that was killed at any time, and then while it wrote a state."""
     run = RunDirectory(folder / "killed")
-    process = start(folder, run)
-    wait_for(process, lambda: newest(run))
-    delay = random.random()
-    print(f"killed {delay:.3f} s after the first state")
-    time.sleep(delay)
-    kill(process)
+    with training(folder, run) as process:
+        wait_for(process, lambda: newest(run))
+        delay = random.random()
+        print(f"killed {delay:.3f} s after the first state")
+        time.sleep(delay)
     reached = newest(run)
-    process = start(folder, run)
-    wait_for(process, lambda: newest(run) > reached and half_written(run))
-    kill(process)
+    with training(folder, run) as process:
+        wait_for(process, lambda: newest(run) > reached and half_written(run))
     return run
 
 
@@ -174,11 +175,11 @@ def test_a_second_process_is_refused_while_one_trains(folder, stopped):
 
 @pytest.mark.slow
 def test_killed_stopped_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(folder, whole, killed):
-    process = start(folder, killed)
     reached = newest(killed)
-    wait_for(process, lambda: newest(killed) > reached + 2)
-    process.terminate()
-    told = ends(process, status=75)  # EX_TEMPFAIL
+    with training(folder, killed) as process:
+        wait_for(process, lambda: newest(killed) > reached + 2)
+        process.terminate()
+        told = ends(process, status=75)  # EX_TEMPFAIL
     stopped = newest(killed)
     assert stopped > reached
     assert "SIGTERM: stopping after the current step; a second signal ends the process at once" in told
@@ -188,7 +189,7 @@ def test_killed_stopped_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(
     state = killed.training_state / f"step-{stopped:08d}"
     flip_a_bit(next(state.glob("*.data-*")), 0.5)
     before = sorted(path.name for path in killed.training_state.glob("step-*"))[-2]
-    told = ends(start(folder, killed))
+    told = train_all(folder, killed)
     assert f"{state}: damaged, skipped" in told
     assert f"resuming from step {int(before.split('-')[1])}" in told
     assert_same(killed, whole)

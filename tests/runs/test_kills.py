@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tests.runs import test_going_on
-from tests.runs.test_going_on import assert_same, ends, half_written, kill, newest, start, wait_for
+from tests.runs.test_going_on import assert_same, half_written, newest, train_all, training, wait_for
 from tf_transformer.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ IN_WRITING = 8  # tried, since some may come just too late
 @pytest.fixture(scope="module")
 def undisturbed(folder):
     run = RunDirectory(folder / "undisturbed")
-    ends(start(folder, run, training__save_every_seconds=60, **STEPS))
+    train_all(folder, run, training__save_every_seconds=60, **STEPS)
     return run
 
 
@@ -37,17 +37,16 @@ def killed(folder):
     draw = random.Random(seed)
     told = []
     for number in range(KILLS):
-        process = start(folder, run, **STEPS)
         began, reached, left = time.monotonic(), newest(run), half_written(run)
-        if number < IN_WRITING:
-            after = reached + draw.randrange(1, 8)
-            # What an earlier kill left half written is gone by the time that a newer state lies there.
-            wait_for(process, lambda after=after: newest(run) >= after and half_written(run))
-        else:
-            # From its start, when nothing is loaded, to some seconds of training; steps are left for the other kills.
-            at, share = began + draw.uniform(0, 25), STEPS["training__steps"] * (number + 1) // (KILLS + 1)
-            wait_for(process, lambda at=at, share=share: time.monotonic() >= at or newest(run) >= share)
-        kill(process)
+        with training(folder, run, **STEPS) as process:
+            if number < IN_WRITING:
+                after = reached + draw.randrange(1, 8)
+                # What an earlier kill left half written is gone by the time that a newer state lies there.
+                wait_for(process, lambda after=after: newest(run) >= after and half_written(run))
+            else:
+                # From its start, when nothing is loaded, to some seconds of training; steps are left for other kills.
+                at, share = began + draw.uniform(0, 25), STEPS["training__steps"] * (number + 1) // (KILLS + 1)
+                wait_for(process, lambda at=at, share=share: time.monotonic() >= at or newest(run) >= share)
         told.append(
             {
                 "seed": seed,
@@ -68,13 +67,13 @@ def test_killed_twenty_times_it_ends_as_if_nothing_had_been(folder, undisturbed,
     assert newest(run) < STEPS["training__steps"]
     corrupted = RunDirectory(tmp_path / "corrupted")
     shutil.copytree(run.path, corrupted.path)
-    ends(start(folder, run, **STEPS))
+    train_all(folder, run, **STEPS)
     assert_same(run, undisturbed)
 
     # One bit of one weight, in a state whose checksums are right.
     state = sorted(corrupted.training_state.glob("step-*"))[-1]
     change_a_weight(state)
-    assert "damaged" not in ends(start(folder, corrupted, **STEPS))
+    assert "damaged" not in train_all(folder, corrupted, **STEPS)
     with pytest.raises(AssertionError):
         assert_same(corrupted, undisturbed)
 

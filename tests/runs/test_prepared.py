@@ -3,14 +3,12 @@
 import io
 import json
 import re
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 from rich.console import Console
 
+from tests.bounded import eventually, started
 from tests.cli.command import contents
 from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.experiment.test_experiment import first_batches
@@ -26,8 +24,6 @@ from tf_transformer.experiment.corpus import open_source
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
 
-WAIT = 120  # seconds, for what takes a few
-
 
 @pytest.fixture
 def console():
@@ -37,6 +33,19 @@ def console():
 @pytest.fixture
 def short(eager, tmp_path):
     return on(tmp_path, PAIRS, 64, max_length=32, steps=2, validate_every=2)
+
+
+@pytest.fixture(scope="module")
+def trained(eager, tmp_path_factory):
+    """A run by such a recipe, which nothing disturbed. Nothing may be changed in it."""
+    folder = tmp_path_factory.mktemp("trained")
+    return experiment.train(on(folder, PAIRS, 64, max_length=32, steps=2, validate_every=2), folder / "run")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(stopped_once, tmp_path_factory):
+    """A run by the recipe of the one that was stopped, which nothing disturbed."""
+    return experiment.train(stopped_once[0], tmp_path_factory.mktemp("undisturbed") / "run")
 
 
 def with_data(recipe, **changes):
@@ -55,13 +64,12 @@ def nothing_is_prepared(monkeypatch):
     monkeypatch.setattr(preparing, "make_part", None)
 
 
-def test_a_training_finds_what_was_prepared_for_it(short, tmp_path, console, monkeypatch):
+def test_a_training_finds_what_was_prepared_for_it(short, trained, tmp_path, console, monkeypatch):
     experiment.prepare(short, tmp_path / "run", console)
     assert "train: 24 of 24 pairs kept" in console.file.getvalue()
-    expected = experiment.train(short, tmp_path / "other")
     nothing_is_prepared(monkeypatch)
     run = experiment.train(short, tmp_path / "run")
-    assert same_weights(run, expected)
+    assert same_weights(run, trained)
     assert not run.training_state.exists()
 
 
@@ -90,16 +98,15 @@ def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(
     assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
 
 
-def test_nothing_is_prepared_for_a_run_that_has_ended(short, tmp_path):
-    run = experiment.train(short, tmp_path / "run")
-    before = contents(run.path)
+def test_nothing_is_prepared_for_a_run_that_has_ended(trained):
+    before = contents(trained.path)
     with pytest.raises(UserError, match="contains a finished training"):
-        experiment.prepare(short, run.path, Console(quiet=True))
-    assert contents(run.path) == before
+        experiment.prepare(load_recipe(trained.recipe), trained.path, Console(quiet=True))
+    assert contents(trained.path) == before
 
 
 @pytest.mark.parametrize("damage", ["a bit", "all of it"])
-def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, tmp_path, console, damage):
+def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, undisturbed, console, damage):
     loaded, run = stopped
     for split in ("train", "validation") if damage == "all of it" else ():
         for file in (run.prepared / split).iterdir():
@@ -107,7 +114,6 @@ def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, tmp_path
         (run.prepared / split).rmdir()
     if damage == "a bit":
         flip_a_bit(run.prepared / "train" / "target_ids.npy", 0.9)
-    undisturbed = experiment.train(loaded, tmp_path / "undisturbed")
     experiment.train(loaded, run.path, console)
     assert ("what was prepared is damaged" in console.file.getvalue()) == (damage == "a bit")
     assert f"resuming from step {STOPPED}" in console.file.getvalue()
@@ -138,38 +144,38 @@ def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, console):
     assert "data.shuffle_buffer is no longer used" in said and f"resuming from step {STOPPED}" in said
 
 
-SLOW = """
-import sys, time
+SOME = """
+import itertools, sys, time
+from pathlib import Path
 from tf_transformer import experiment, load_recipe
 from tf_transformer.data.prepared import preparing
 
 preparing.PART = 2
 make_part = preparing.make_part
 
-def slowly(*given):
-    time.sleep(1)
+def some(*given):
+    # Of the validation data, which have a dozen parts.
+    if list(Path(sys.argv[2]).rglob(".parts-validation")) and next(made) >= 4:
+        time.sleep(10**6)
     return make_part(*given)
 
-preparing.make_part = slowly
+made = itertools.count()
+preparing.make_part = some
 experiment.train(load_recipe(sys.argv[1]), sys.argv[2])
 """
 
 
-def test_a_training_that_was_killed_while_it_prepared_goes_on(short, tmp_path, monkeypatch):
+def test_a_training_that_was_killed_while_it_prepared_goes_on(short, trained, tmp_path, monkeypatch):
     save_recipe(short, tmp_path / "recipe.yaml")
     run = RunDirectory(tmp_path / "run")
-    words = [sys.executable, "-c", SLOW, tmp_path / "recipe.yaml", run.path]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    parts, deadline = run.prepared / ".parts-validation", time.monotonic() + WAIT
-    while len(list(parts.glob("0*.npz"))) < 2:
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=WAIT)
+    words = [sys.executable, "-c", SOME, tmp_path / "recipe.yaml", run.path]
+    parts = run.prepared / ".parts-validation"
+    with started(words):
+        eventually(lambda: len(list(parts.glob("0*.npz"))) >= 2)
     monkeypatch.setattr(preparing, "PART", 2)
     assert run.is_only_prepared()
     experiment.train(load_recipe(tmp_path / "recipe.yaml"), run.path)
-    assert same_weights(run, experiment.train(short, tmp_path / "undisturbed"))
+    assert same_weights(run, trained)
     with pytest.raises(UserError, match="contains a finished training"):
         experiment.train(short, run.path)
 
@@ -243,6 +249,7 @@ def test_noise_is_drawn_once_and_tokenised_once(short, tmp_path, console, monkey
     run = experiment.train(noisy, tmp_path / "run")
     assert same_weights(run, experiment.train(noisy, tmp_path / "undisturbed"))
     assert load_recipe(run.recipe) == noisy
+    assert "pairs.en and pairs.de with noise (typos 0.5, seed 2) (weight 1)" in run.card.read_text(encoding="utf-8")
     monkeypatch.undo()
     other = load_recipe(
         tmp_path / "one.yaml", [f"data.train=[{{files: [pairs.en, pairs.de]}}, {copies.replace('0.5', '0.4')}]"]

@@ -2,10 +2,9 @@
 
 import shutil
 
-import httpx
 import pytest
 
-from tests.server.running import serving
+from tests.server.running import client_of, serving
 
 
 @pytest.fixture(scope="package")
@@ -19,5 +18,5 @@ def server(tiny_saved_model, tmp_path_factory):
 
 @pytest.fixture(scope="package")
 def client(server):
-    with httpx.Client(base_url=server.url, timeout=60) as client:
+    with client_of(server.url) as client:
         yield client

@@ -6,16 +6,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 import uvicorn
 
-from tests.bounded import begun, eventually, started, within
+from tests.bounded import SECONDS, begun, eventually, free_port, started, within
 from tests.cli.command import COMMAND
 from tf_transformer.server.protocol import Protocol
 
@@ -27,27 +26,30 @@ class Running(NamedTuple):
     url: str
     log: Path
 
-    def end(self, number: int = signal.SIGTERM) -> tuple[int, float]:
-        """Sends a signal; gives the exit status and the seconds that it took."""
-        began = time.monotonic()
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Sends a signal; gives the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(60), time.monotonic() - began
+        return self.process.wait(SECONDS)
+
+
+def client_of(url: str) -> httpx.Client:
+    """A client that takes its time, but no connection that was idle and that the server is about to close."""
+    return httpx.Client(base_url=url, timeout=SECONDS, limits=httpx.Limits(keepalive_expiry=1.0))
 
 
 @contextmanager
 def serving(folder: Path, *arguments, ready: bool = True, **environment: str) -> Iterator[Running]:
-    """Starts `tf-transformer serve` on a free port; `folder` is for its log. Ends it at the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = folder / f"server-{port}.log"
-    command = [sys.executable, str(COMMAND), "serve", *map(str, arguments), "--port", str(port)]
-    with (
-        log.open("w") as stderr,
-        started(
-            command, stdout=subprocess.PIPE, stderr=stderr, text=True, env={**os.environ, **environment}
-        ) as process,
-    ):
+    """Starts `tf-transformer serve` on a port of its own; `folder` is for its log. Ends it at the end.
+
+    The deadline is longer than any test waits: neither an answer nor the end may need it.
+    """
+    with ExitStack() as stack:
+        port = stack.enter_context(free_port())
+        log = folder / f"server-{port}.log"
+        command = [sys.executable, str(COMMAND), "serve", *map(str, arguments), "--port", str(port)]
+        command += ["--deadline", str(2 * SECONDS)]
+        stderr, own = stack.enter_context(log.open("w")), {**os.environ, **environment}
+        process = stack.enter_context(started(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=own))
         running = Running(process, f"http://127.0.0.1:{port}", log)
         if ready:
             line = within(process.stdout.readline)
@@ -61,12 +63,12 @@ def serving_here(app) -> Iterator[tuple[uvicorn.Server, int]]:
     server = uvicorn.Server(uvicorn.Config(app, http=Protocol, log_config=None, timeout_graceful_shutdown=5))
     with socket.create_server(("127.0.0.1", 0)) as bound:
         ended = begun(lambda: asyncio.run(server.serve([bound])))
-        eventually(lambda: server.started, 60)
+        eventually(lambda: server.started)
         try:
             yield server, bound.getsockname()[1]
         finally:
             server.should_exit = True
-            ended.result(60)
+            ended.result(SECONDS)
 
 
 def save_echo(folder: Path, word: str) -> Path:
@@ -98,14 +100,16 @@ def save_echo(folder: Path, word: str) -> Path:
     return folder
 
 
-def until(url: str, status: int, seconds: float = 60) -> httpx.Response:
+def until(url: str, status: int) -> httpx.Response:
     """Asks until the status comes, also where nobody listens yet."""
-    end = time.monotonic() + seconds
-    while True:
+    answers: list[httpx.Response] = []
+
+    def has_come() -> bool:
         try:
-            if (response := httpx.get(url)).status_code == status:
-                return response
+            answers.append(httpx.get(url, timeout=SECONDS))
         except httpx.TransportError:
-            pass
-        assert time.monotonic() < end, f"{url} did not answer with {status}"
-        time.sleep(0.02)
+            return False
+        return answers[-1].status_code == status
+
+    eventually(has_come)
+    return answers[-1]

@@ -1,9 +1,8 @@
 """A CTranslate2 folder is served as a SavedModel is, beside another model."""
 
-import httpx
 import pytest
 
-from tests.server.running import save_echo, serving
+from tests.server.running import client_of, save_echo, serving
 from tests.tiny_run import PAIRS
 
 pytest.importorskip("ctranslate2")
@@ -23,7 +22,7 @@ def running(tiny_run_directory, tmp_path_factory):
 
 
 def test_it_answers_in_both_interfaces(running):
-    with httpx.Client(base_url=running.url, timeout=60) as client:
+    with client_of(running.url) as client:
         asked = {"q": SOURCES, "source": "en", "target": "de-AT", "alternatives": 2}
         answer = client.post("/translate", json=asked).json()
         assert answer == {"translatedText": TARGETS, "alternatives": [[]] * 5}
@@ -35,7 +34,7 @@ def test_it_answers_in_both_interfaces(running):
 
 
 def test_two_models_side_by_side(running):
-    with httpx.Client(base_url=running.url, timeout=60) as client:
+    with client_of(running.url) as client:
         told = client.post("/v1/models/echo:predict", json={"instances": ["a"]}).json()
         assert told["predictions"][0]["translation"] == "seven a"
         assert client.get("/v1/models/echo/versions/7").status_code == 200

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounded import SECONDS
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^(?:curl|python) .*$", PAGE, re.M)
@@ -25,7 +27,7 @@ def test_each_command_is_answered(server, command):
     words = shlex.split(command.replace(":8501", f":{port}").replace("models/demo", "models/tiny"))
     if words[0] == "python":
         words = [sys.executable, *words[1:], "--port", port, "--model", "tiny"]
-    process = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    process = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     assert process.returncode == 0, process.stderr
     assert process.stdout.strip()
     assert '"error"' not in process.stdout
@@ -47,5 +49,5 @@ def test_the_unit_is_one_and_hardened(tmp_path):
     copy = tmp_path / "tf-transformer.service"
     copy.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", unit, flags=re.M))
     for words in (["verify"], ["security", "--offline=true", "--threshold=20"]):
-        process = subprocess.run(["systemd-analyze", *words, copy], capture_output=True, text=True, timeout=60)
+        process = subprocess.run(["systemd-analyze", *words, copy], capture_output=True, text=True, timeout=SECONDS)
         assert process.returncode == 0, process.stdout + process.stderr

@@ -1,13 +1,15 @@
 """Limits, in this process: a stand-in for a model answers, and waits where it is told to."""
 
+import json
+import socket
 import threading
 from contextlib import ExitStack
 
 import httpx
 import pytest
 
-from tests.bounded import begun, eventually
-from tests.server.running import serving_here, until
+from tests.bounded import SECONDS, begun, eventually
+from tests.server.running import client_of, serving_here, until
 from tf_transformer.server import models as served
 from tf_transformer.server.app import create_app
 from tf_transformer.server.batching import BatchLimits
@@ -32,7 +34,7 @@ class Echo(Version):
         self.batches.append(len(texts))
         if b"wait" in texts:
             self.began.release()
-            assert self.go.wait(60)
+            assert self.go.wait(SECONDS)
         return [Translation(text.decode(), 0.0, False) for text in texts]
 
 
@@ -43,14 +45,14 @@ def asking(monkeypatch, tmp_path):
     monkeypatch.setattr(Echo, "warm_up", lambda self: 0.0)
     with ExitStack() as stack:
 
-        def made(settings=None, limits=None, seconds=60.0) -> tuple[httpx.Client, Echo]:
+        def made(settings=None, limits=None, seconds=2 * SECONDS) -> tuple[httpx.Client, Echo]:
             models = Models([Source("echo", tmp_path, 1)], limits or BatchLimits(), seconds)
             _, port = stack.enter_context(serving_here(create_app(models, settings or Settings())))
             url = f"http://127.0.0.1:{port}"
             until(f"{url}/health/ready", 200)
             echo = models["echo"].version
             stack.callback(echo.go.set)
-            return stack.enter_context(httpx.Client(base_url=url, timeout=60)), echo
+            return stack.enter_context(client_of(url)), echo
 
         yield made
 
@@ -76,23 +78,50 @@ def test_the_limits_are_those_of_the_settings(asking):
         assert translate(client, q).status_code == status, q
 
 
-def test_the_queue_and_the_batches_are_those_of_the_limits(asking):
-    client, echo = asking(limits=BatchLimits(tokens=6, queue=3))
+def keep_busy(client, echo):
+    """Has both threads wait, each with a request of its own; gives these."""
     waiting = []
     for _ in range(2):  # one after the other, since two that come together would share a batch and leave a thread free
         waiting.append(begun(lambda: translate(client, "wait")))
-        assert echo.began.acquire(timeout=60)
+        assert echo.began.acquire(timeout=SECONDS)
+    return waiting
+
+
+def wait_for_metric(client, line):
+    eventually(lambda: line in client.get("/metrics").text)
+
+
+def test_the_queue_and_the_batches_are_those_of_the_limits(asking):
+    client, echo = asking(limits=BatchLimits(tokens=6, queue=3))
+    waiting = keep_busy(client, echo)
     assert translate(client, list("1234")).status_code == 413
     several = begun(lambda: translate(client, list("123")))  # of a token each
-    eventually(lambda: 'queue_items{model="echo"} 3.0' in client.get("/metrics").text, 60)
-    assert translate(client, "4").status_code == 429
+    wait_for_metric(client, 'queue_items{model="echo"} 3.0')
+    refused = translate(client, "4")
+    assert refused.status_code == 429 and int(refused.headers["Retry-After"]) >= 1
     echo.go.set()
-    assert several.result(60).json() == {"translatedText": ["1", "2", "3"]}
-    assert {future.result(60).status_code for future in waiting} == {200}
+    assert several.result(SECONDS).json() == {"translatedText": ["1", "2", "3"]}
+    assert {future.result(SECONDS).status_code for future in waiting} == {200}
     assert sorted(echo.batches) == [1, 1, 3]
     echo.batches.clear()
     assert translate(client, ["1" * 11, "2" * 11, "3" * 11]).status_code == 200  # of three tokens each
     assert max(echo.batches) <= 2
+
+
+def test_a_client_that_goes_is_dropped(asking):
+    """What it asked is taken out of the queue, and never translated."""
+    client, echo = asking()
+    waiting = keep_busy(client, echo)
+    body = json.dumps({**ASKED, "q": list("abc")}).encode()
+    head = f"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n"
+    with socket.create_connection((client.base_url.host, client.base_url.port), timeout=SECONDS) as connection:
+        connection.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+        wait_for_metric(client, 'queue_items{model="echo"} 3.0')
+    wait_for_metric(client, 'requests_total{path="/translate",status="499"} 1.0')
+    echo.go.set()
+    assert {future.result(SECONDS).status_code for future in waiting} == {200}
+    assert translate(client, "d").json() == {"translatedText": "d"}
+    assert echo.batches == [1, 1, 1]
 
 
 def test_a_long_text_of_the_page_is_split_elsewhere(asking, monkeypatch):

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from serving import client as serving_client
+from tests.bounded import SECONDS
 from tests.export.model_server import Model, serve
 from tests.export.test_serving import INPUTS, SERVING, SOURCES, TARGETS, inputs_of
 from tf_transformer.export.signature_options import OPTION_TYPES
@@ -24,7 +25,7 @@ def other(tiny_saved_model):
 
 def both(server, other, body, path="/v1/models/tiny:predict") -> tuple[httpx.Response, httpx.Response]:
     ports = int(server.url.rpartition(":")[2]), other.rest_port
-    return tuple(httpx.post(f"http://127.0.0.1:{port}{path}", content=body, timeout=120) for port in ports)
+    return tuple(httpx.post(f"http://127.0.0.1:{port}{path}", content=body, timeout=SECONDS) for port in ports)
 
 
 def same(got, expected) -> None:
@@ -131,7 +132,7 @@ def test_a_call_that_would_take_all_memory_is_refused(client):
 
 
 def test_a_models_status(client, other):
-    expected = httpx.get(f"http://127.0.0.1:{other.rest_port}/v1/models/tiny").json()
+    expected = httpx.get(f"http://127.0.0.1:{other.rest_port}/v1/models/tiny", timeout=SECONDS).json()
     assert client.get("/v1/models/tiny").json() == expected
     assert client.get("/v1/models/tiny/versions/1").json() == expected
     for path in ("/v1/models/none", "/v1/models/tiny/versions/7"):
@@ -175,14 +176,14 @@ def test_to_warm_up_is_not_for_clients(client):
 def test_the_client_for_tensorflow_serving_needs_no_change(server):
     port = server.url.rpartition(":")[2]
     command = [sys.executable, "client.py", "--model", "tiny", "--port", port, *SOURCES, "house " * 100]
-    process = subprocess.run(command, cwd=SERVING, capture_output=True, text=True, timeout=120)
+    process = subprocess.run(command, cwd=SERVING, capture_output=True, text=True, timeout=SECONDS)
     assert process.returncode == 0, process.stderr
     assert process.stdout.splitlines()[:-1] == TARGETS
     assert "client.py: text 4 is too long for the model and was cut" in process.stderr
 
 
 def test_names_are_taken_from_the_path_as_they_are(server):
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=SECONDS)
     connection.request("GET", "/v1/models/..%2f..%2fetc")
     assert connection.getresponse().status == 404
     connection.close()

@@ -1,7 +1,6 @@
 """A signature called by TensorFlow's C API gives what `tf.saved_model.load`'s gives."""
 
 import json
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.bounded import SECONDS
+from tests.memory_in_use import NEEDS_MALLINFO, memory_in_use
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
 from tf_transformer.session.c_api import CApiError
@@ -20,7 +21,8 @@ from tf_transformer.translation import load_translate, translate_texts
 TEXTS = [PAIRS[0][0], "", "A {man} in a <b>house</b>.", "Ein Ärger, 강아지 🐕 " * 3, "the " * 100, "A man"]
 OPTIONS = {
     "beam_size": 3, "num_hypotheses": 2, "alpha": 0.6, "min_length": 1, "max_length": 12, "temperature": 0.0,
-    "top_k": 0, "top_p": 1.0, "seed": 0, "replace_unknown": True, "protect": False,
+    "top_k": 0, "top_p": 1.0, "seed": 0, "replace_unknown": True, "no_repeat_ngram_size": 2,
+    "protect": False,
 }  # fmt: skip
 CALLS = {
     "translate": {"text": TEXTS},
@@ -133,6 +135,7 @@ def test_files_tables_types_and_what_xla_compiles(other):
     assert signature(word=[], x=[1, 3], pairs=np.zeros((0, 2)), flag=True)["pairs"].shape == (0, 2)
 
 
+@NEEDS_MALLINFO
 def test_calls_leave_nothing_behind(other):
     """Strings, and numbers in numpy's arrays: 100 calls with 2 MB each."""
     signature = load_in_session(other, "everything")
@@ -141,15 +144,10 @@ def test_calls_leave_nothing_behind(other):
         signature(word=["x" * 100_000] * 10, x=[1, 3], pairs=np.zeros((60_000, 2)), flag=True)
 
     call()
-    before = resident()
+    before = memory_in_use()
     for _ in range(100):
         call()
-    assert resident() - before < 50e6
-
-
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    assert memory_in_use() - before < 50e6
 
 
 def test_what_is_not_there_or_damaged(tiny_saved_model, tmp_path):
@@ -215,5 +213,5 @@ import tensorflow as tf, tensorflow_text
 again = tf.saved_model.load(sys.argv[1]).signatures["translate"](text=tf.constant(["A man sees a house."]))
 assert again["translation"].numpy().tolist() == found.tolist() == [b"Ein Mann sieht ein Haus."]
 """
-    process = subprocess.run([sys.executable, "-c", program, tiny_saved_model], capture_output=True, timeout=120)
+    process = subprocess.run([sys.executable, "-c", program, tiny_saved_model], capture_output=True, timeout=SECONDS)
     assert process.returncode == 0, process.stderr.decode()

@@ -1,11 +1,12 @@
 """A folder of shards: of one command alone, whole files, joined in order, whoever else writes there."""
 
 import io
+import itertools
 import shutil
 
 import pytest
 
-from tests.bounded import begun
+from tests.bounded import SECONDS, begun
 from tests.cli.command import contents
 from tests.tiny_run import write_pairs
 from tf_transformer.errors import UserError
@@ -83,10 +84,10 @@ def test_of_many_that_write_at_once_one_is_whole(tmp_path, monkeypatch):
             with written_once(file.with_name(file.name), "it") as partial:
                 partial.write_text(texts[number])
 
-        pids = iter(range(1, 9))
+        pids = itertools.count(1)
         monkeypatch.setattr("tf_transformer.files.whole.os.getpid", lambda pids=pids: next(pids))
         for writing in [begun(lambda number=number: write(number)) for number in range(8)]:
-            writing.result(60)
+            writing.result(SECONDS)
         assert file.read_text() in texts
     assert len(contents(tmp_path)) == 20
 
@@ -97,7 +98,7 @@ def test_of_many_that_write_at_once_one_is_whole(tmp_path, monkeypatch):
 @pytest.fixture
 def command(source, tiny_saved_model):
     """What tells one command from another."""
-    return {"source": source, "model": tiny_saved_model, "engine": "tensorflow", "options": {"beam_size": 2}}
+    return {"source": source, "models": [tiny_saved_model], "engine": "tensorflow", "options": {"beam_size": 2}}
 
 
 def test_the_same_command_goes_on(command, tiny_saved_model, tmp_path):
@@ -108,7 +109,7 @@ def test_the_same_command_goes_on(command, tiny_saved_model, tmp_path):
     shutil.copy(command["source"].path, tmp_path / "copy.en")
     shutil.copytree(tiny_saved_model, tmp_path / "model")
     (tmp_path / "model" / "model_card.md").write_text("with a note")
-    moved = {**command, "source": Source(tmp_path / "copy.en", 5), "model": tmp_path / "model"}
+    moved = {**command, "source": Source(tmp_path / "copy.en", 5), "models": [tmp_path / "model"]}
     for same in command, moved:
         begin(tmp_path / "shards", make_manifest(**same))
     assert contents(tmp_path / "shards") == before
@@ -128,7 +129,7 @@ def test_another_command_is_refused(command, tiny_saved_model, tmp_path, change)
         shutil.copytree(tiny_saved_model, tmp_path / "model")
         sums = tmp_path / "model" / "SHA256SUMS"
         sums.write_text(sums.read_text().replace("a", "b", 1))
-        command["model"], told = tmp_path / "model", r"model\.sha256"
+        command["models"], told = [tmp_path / "model"], r"model\.sha256"
     elif change == "engine":
         command["engine"], told = "ctranslate2", r"engine \(tensorflow there, ctranslate2 here\)"
     elif change == "option":

@@ -210,3 +210,19 @@ def test_what_failed_goes_on_and_what_is_there_stays(tmp_path):
     _, others = load_sweep(write(tmp_path, set={**common, "model.dff": 32}))
     with pytest.raises(UserError, match=r"model\.dff"):
         run_sweep(others, folder)
+
+
+def test_other_sets_are_compared_too():
+    """By their BLEU, which stands behind that of the test set."""
+    rows = {"old": (30.0, 40.0), "new": (33.5, 38.0)}
+    scores = {
+        (row, 1): {"bleu": bleu, "perplexity": 5.0, "also": {"news": {"bleu": other}}}
+        for row, (bleu, other) in rows.items()
+    }
+    found = [(row.figure, row.row, row.mean, row.difference) for row in compare(scores, ["old", "new"])]
+    assert found[:4] == [
+        ("bleu", "old", 30.0, None),
+        ("bleu", "new", 33.5, 3.5),
+        ("bleu on news", "old", 40.0, None),
+        ("bleu on news", "new", 38.0, -2.0),
+    ]

@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import socket
 import subprocess
 import sys
-import time
 import urllib.parse
 import urllib.request
 import zlib
@@ -19,6 +17,7 @@ from playwright.sync_api import Error as PlaywrightError
 from tensorboard.plugins import base_plugin
 from werkzeug.test import Client
 
+from tests.bounded import SECONDS, eventually, free_port, started
 from tests.browser import make_page
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS, one_at_a_time
@@ -131,28 +130,30 @@ def plugin(log_dir):
 @pytest.fixture(scope="module")  # they take much memory, and two files may be tested at once
 def served(log_dir, tmp_path_factory):
     """The address of a real TensorBoard of `log_dir`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("tensorboard")), "--logdir", str(log_dir)]
+    command = [str(Path(sys.executable).with_name("tensorboard")), "--logdir", str(log_dir), "--host", "127.0.0.1"]
     log = tmp_path_factory.mktemp("tensorboard") / "log.txt"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port)], stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            address = f"http://127.0.0.1:{port}"
-            deadline = time.monotonic() + 120
-            while True:
-                with contextlib.suppress(OSError):
-                    urllib.request.urlopen(f"{address}/data/plugins_listing").read()
-                    break
-                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-                time.sleep(0.2)
-            yield address
-        finally:
-            process.terminate()
-            process.wait()
+    with contextlib.ExitStack() as stack:
+        port, output = stack.enter_context(free_port()), stack.enter_context(log.open("w"))
+        words = [*command, "--port", str(port)]
+        process = stack.enter_context(started(words, stdout=output, stderr=subprocess.STDOUT))
+        address = f"http://127.0.0.1:{port}"
+
+        def is_ready() -> bool:
+            assert process.poll() is None, log.read_text()
+            with contextlib.suppress(OSError):
+                fetch(f"{address}/data/plugins_listing")
+                return True
+            return False
+
+        eventually(is_ready)
+        yield address
+        process.terminate()
+        process.wait(SECONDS)
+
+
+def fetch(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=SECONDS) as answer:
+        return answer.read()
 
 
 @pytest.fixture(scope="module")

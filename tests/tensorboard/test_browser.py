@@ -4,7 +4,6 @@ import json
 import re
 import urllib.error
 import urllib.parse
-import urllib.request
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,6 +21,7 @@ from tests.tensorboard.conftest import (
     address,
     cell_of,
     drawn_weights,
+    fetch,
     get,
     saved,
     weights_of,
@@ -32,12 +32,12 @@ from tf_transformer.inspection.pieces import shown
 def test_a_real_tensorboard_serves_what_the_plugin_answers(served, plugin):
     """What it answers to which request, tests/tensorboard/test_plugin.py asserts."""
     route = f"{served}/data/plugin/attention"
-    assert json.load(urllib.request.urlopen(f"{route}/runs")) == get(plugin, "/runs").json
+    assert json.loads(fetch(f"{route}/runs")) == get(plugin, "/runs").json
     with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"{route}/header?run=toy%2Fattention&tag=none&step=1")
+        fetch(f"{route}/header?run=toy%2Fattention&tag=none&step=1")
     for trick in ("/../../../../etc/passwd", "/..%2f..%2fplugin.py", "/static/app.js", "/%2e%2e/record.py"):
         with pytest.raises(urllib.error.HTTPError, match="4\\d\\d"):
-            urllib.request.urlopen(f"{route}{trick}")
+            fetch(f"{route}{trick}")
 
 
 def test_the_tab_is_there_and_the_grid_draws_every_head(served, new_page, log_dir):
@@ -164,7 +164,7 @@ def test_only_what_is_shown_is_fetched(new_page, tab):
     expect(frame.locator(".lines")).to_have_count(1)
     assert len(asked) == 1
     frame.locator("[name=view-grid]").click()
-    frame.locator(".map").first.wait_for()
+    expect(frame.locator(".map")).to_have_count(LAYERS * (HEADS + 2))
     assert len(asked) == LAYERS
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser import comes
 from tests.tensorboard.conftest import LAYERS, STEPS, TAGS, drawn_weights, weights_of
 from tf_transformer.inspection.pieces import shown
 from tf_transformer.inspection.sentence import Inspection
@@ -208,10 +209,7 @@ def test_a_small_model_has_the_room_of_the_page(tmp_path, new_page, view, share)
     assert share * room < wide < room
     page.set_viewport_size({"width": 900, "height": 900})  # and follows the window
     # The page's own policy forbids what Playwright's wait_for_function evaluates, so this asks again and again.
-    for _ in range(200):
-        if page.locator(".picture").evaluate("node => node.scrollWidth <= node.clientWidth"):
-            break
-        page.wait_for_timeout(50)
+    comes(page, lambda: page.locator(".picture").evaluate("node => node.scrollWidth <= node.clientWidth"))
     boxes = [image.bounding_box() for image in page.locator(images).all()]
     assert max(box["x"] + box["width"] for box in boxes) - min(box["x"] for box in boxes) < wide
     assert page.locator(".picture").evaluate("node => node.scrollWidth <= node.clientWidth")

@@ -2,9 +2,7 @@
 
 import gc
 import itertools
-import mmap
 from itertools import product
-from pathlib import Path
 from string import ascii_lowercase
 
 import numpy as np
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
+from tests.memory_in_use import NEEDS_MALLINFO, memory_in_use
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers import SentencePieceTokenizer, train_tokenizers
 
@@ -178,7 +177,7 @@ def test_every_token_is_of_a_word_that_is_there(tokenizer, texts):
         assert (np.diff(row[:length]) >= 0).all()
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="reads the resident memory where Linux tells it")
+@NEEDS_MALLINFO
 def test_a_tokenizer_that_is_gone_gives_its_memory_back(joint_pairs):
     """A model of 10,000 pieces takes 1.3 MiB: 0.4 as bytes, 0.9 as TensorFlow Text's op has it."""
     model = ModelProto.FromString(joint_pairs["bpe"].source.to_bytes())
@@ -195,7 +194,7 @@ def test_a_tokenizer_that_is_gone_gives_its_memory_back(joint_pairs):
         assert other.vocab_size == 10_000
         del other
         gc.collect()
-        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE / 2**20
+        return memory_in_use() / 2**20
 
     before, *_, after = [after_ten(first) for first in range(0, 60, 10)]
     assert after - before < 10

@@ -104,7 +104,7 @@ def backtranslate(
     from tf_transformer.data.text_filters import PairLimits
     from tf_transformer.shards.back_translation import NOISED_BEAM, SOURCE, TARGET, back_translate
     from tf_transformer.shards.job import Share
-    from tf_transformer.translation import check_is_model
+    from tf_transformer.translation import check_are_models
 
     changes = _decoding_options(method, beam_size, alpha, top_k, seed)
     noise = Noise(**NOISED_BEAM, seed=seed or 0) if method == "noised-beam" else Noise()
@@ -121,13 +121,13 @@ def backtranslate(
         duplicates=duplicates,
     )
     check_is_no_file(model)
-    check_is_model(model, engine)
+    check_are_models([model], engine)
     pairs = back_translate(
         monolingual,
         shard_lines,
         out,
         Share.read(shard) if shard else None,
-        {"model": model, "engine": engine, "options": changes},
+        {"models": [model], "engine": engine, "options": changes},
         lambda: _load(model, engine, changes, batch_size, optimise=monolingual.stat().st_size >= LONG),
         limits,
         min_score,

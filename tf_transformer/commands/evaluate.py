@@ -15,7 +15,8 @@ from tf_transformer.commands.options import (
     ENGINE_OPTION,
     GRAMMAR_OPTION,
     JSON_OPTION,
-    MODEL_ARGUMENT,
+    MODELS_ARGUMENT,
+    NO_REPEAT_OPTION,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.terminal import (
@@ -37,7 +38,7 @@ MANY = 4000
 
 @app.command()
 def evaluate(
-    model: Annotated[Path, MODEL_ARGUMENT],
+    models: Annotated[list[Path], MODELS_ARGUMENT],
     source: Annotated[Path | None, typer.Option(help="File of sentences to translate, one per line.")] = None,
     reference: Annotated[Path | None, typer.Option(help="File of their reference translations, one per line.")] = None,
     trees: Annotated[
@@ -61,6 +62,7 @@ def evaluate(
     ] = False,
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    no_repeat_ngram_size: Annotated[int | None, NO_REPEAT_OPTION] = None,
     grammar: Annotated[bool | None, GRAMMAR_OPTION] = None,
     engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
@@ -68,17 +70,23 @@ def evaluate(
 ) -> None:
     """Translates or parses a file and scores the output.
 
-    The scores of a run's best model are also written to its scores.json; those of a single checkpoint are not.
+    The scores of a run's best model are also written to its scores.json; those of a single checkpoint are not, nor
+    those of several models, which translate together as an ensemble.
     """
     from tf_transformer.data.sources import TextFiles
 
-    check_is_no_file(model)
-    changes = given(beam_size=beam_size, alpha=alpha)
+    for model in models:
+        check_is_no_file(model)
+    model, *others = models
+    changes = given(beam_size=beam_size, alpha=alpha, no_repeat_ngram_size=no_repeat_ngram_size)
     if trees:
-        if source or reference or lowercase or tokenize or perturb or engine != "tensorflow":
+        if others:
+            raise UserError(f"--trees scores one parser, and {len(models)} models are given; give one of them")
+        of_translations = source, reference, lowercase, tokenize, perturb, no_repeat_ngram_size is not None
+        if any(of_translations) or engine != "tensorflow":
             raise UserError(
-                "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize, --perturb and "
-                "--engine, which are for translations"
+                "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize, --perturb, "
+                "--no-repeat-ngram-size and --engine, which are for translations"
             )
         _evaluate_parser(model, trees, changes, grammar, batch_size, as_json)
         return
@@ -87,7 +95,7 @@ def evaluate(
     if grammar is not None:
         raise UserError("--grammar and --no-grammar are for parsers; use them with --trees FILE, or leave them out")
     pairs = list(TextFiles(source, reference))
-    load = session_loader(model, engine, optimise=len(pairs) >= MANY)
+    load = session_loader(models, engine, optimise=len(pairs) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.evaluation import evaluate_translations
         from tf_transformer.perturbation import evaluate_perturbed
@@ -96,18 +104,19 @@ def evaluate(
         from tf_transformer.translation import load_translate
 
     where = {"source": str(source), "reference": str(reference), **changes}
-    if engine == "tensorflow" and is_run(model):
+    run = RunDirectory.of_model(model) if engine == "tensorflow" and is_run(model) else None
+    if run:
+        tokenize = tokenize or load_recipe(run.recipe).evaluation.tokenize
+    if run and not others:
         from tf_transformer import experiment
 
-        run = RunDirectory.of_model(model)
         scores = experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores(), tokenize)
         if perturb:
             translate = load_translate(model, changes)
-            tokenize = tokenize or load_recipe(run.recipe).evaluation.tokenize
             scores["perturbed"] = evaluate_perturbed(translate, pairs, batch_size, cores(), tokenize)
         _show_and_keep({**where, **scores}, run, as_json)
     else:
-        translate = load_translate(model, changes, engine, load)
+        translate = load_translate(models, changes, engine, load)
         scores, _ = evaluate_translations(
             translate, pairs, lowercase, batch_size, streams_of(engine), tokenize or "13a"
         )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
 import typer
 
 RECIPE_ARGUMENT = typer.Argument(
@@ -17,6 +21,12 @@ MODEL_ARGUMENT = typer.Argument(
     help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel.",
     show_default=False,
 )
+MODELS_ARGUMENT = typer.Argument(
+    metavar="MODEL...",
+    help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel; several runs or "
+    "checkpoints are an ensemble.",
+    show_default=False,
+)
 GRAMMAR_OPTION = typer.Option(
     "--grammar/--no-grammar",
     help="--grammar restricts the search to well-formed trees; --no-grammar searches without that restriction and "
@@ -25,6 +35,13 @@ GRAMMAR_OPTION = typer.Option(
 )
 FILE_ARGUMENT = typer.Argument(
     help="File of sentences, one per line, plain or gzip; - is standard input.", show_default="standard input"
+)
+MODELS_AND_FILE_ARGUMENT = typer.Argument(
+    metavar="MODEL... [FILE]",
+    help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel; several runs or "
+    "checkpoints are an ensemble. Then the file of sentences, one per line, plain or gzip; - is standard input, which "
+    "is read if no file is given.",
+    show_default=False,
 )
 BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Number of sentences processed at once.")
 RESUME_OPTION = typer.Option(
@@ -45,4 +62,25 @@ BEAM_OPTION = typer.Option(
 ALPHA_OPTION = typer.Option(
     "--alpha", min=0, help="Exponent of the length penalty; 0 is no penalty.", show_default="the model's setting"
 )
+NO_REPEAT_OPTION = typer.Option(
+    "--no-repeat-ngram-size",
+    min=0,
+    metavar="N",
+    help="Let no sequence of N tokens come twice in a translation; 0 is no limit.",
+    show_default="the model's setting",
+)
 ENGINE_OPTION = typer.Option("--engine", help="tensorflow, or ctranslate2 for a model exported in that format.")
+
+
+def models_and_file(arguments: Sequence[Path]) -> tuple[list[Path], Path | None]:
+    """Parts the models from the file of sentences behind them, if there is one: a model is a folder or a checkpoint.
+
+    Example:
+        >>> models, file = models_and_file([Path("runs/a"), Path("runs/b/checkpoints/best.keras"), Path("test.en")])
+        >>> len(models), str(file)
+        (2, 'test.en')
+    """
+    *models, last = arguments
+    if models and not os.path.isdir(last) and last.suffix != ".keras":
+        return models, last
+    return [*models, last], None

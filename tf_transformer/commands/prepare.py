@@ -21,7 +21,7 @@ def prepare(
     from tf_transformer.recipe import load_recipe
 
     check_is_no_run(recipe)
-    loaded = load_recipe(recipe, overrides or [])
+    loaded = load_recipe(recipe, overrides or [], run_dir)
     with quiet_tensorflow():
         from tf_transformer import experiment
 

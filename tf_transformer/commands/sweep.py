@@ -62,10 +62,10 @@ def sweep(
 
 
 def _show(rows: list[Row]) -> None:
-    from tf_transformer.sweep.results import FIGURES
+    from tf_transformer.sweep.results import digits_of
 
     figure = rows[0].figure
-    digits = FIGURES[figure]
+    digits = digits_of(figure)
 
     def number(value: float | None, sign: str = "") -> str:
         return "" if value is None else f"{value:{sign}.{digits}f}"

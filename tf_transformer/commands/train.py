@@ -41,7 +41,7 @@ def train(
     from tf_transformer.recipe import load_recipe
 
     check_is_no_run(recipe)
-    loaded = load_recipe(recipe, overrides or [])
+    loaded = load_recipe(recipe, overrides or [], run_dir)
     if workers > 1:
         if loaded.training.distribution == "single" or read_cluster():
             if read_cluster():

@@ -15,8 +15,9 @@ from tf_transformer.commands.options import (
     BATCH_SIZE_OPTION,
     BEAM_OPTION,
     ENGINE_OPTION,
-    FILE_ARGUMENT,
-    MODEL_ARGUMENT,
+    MODELS_AND_FILE_ARGUMENT,
+    NO_REPEAT_OPTION,
+    models_and_file,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.protection.glossary import Glossary
@@ -40,10 +41,10 @@ from tf_transformer.windows import LONG, WINDOW_BATCHES, grows, is_long, windows
 
 @app.command()
 def translate(
-    model: Annotated[Path, MODEL_ARGUMENT],
-    file: Annotated[Path | None, FILE_ARGUMENT] = None,
+    models_then_file: Annotated[list[Path], MODELS_AND_FILE_ARGUMENT],
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
+    no_repeat_ngram_size: Annotated[int | None, NO_REPEAT_OPTION] = None,
     nbest: Annotated[
         int | None,
         typer.Option(
@@ -149,10 +150,15 @@ def translate(
         ),
     ] = None,
 ) -> None:
-    """Translates a file or standard input, line by line, to standard output."""
+    """Translates a file or standard input, line by line, to standard output.
+
+    Several models translate together, as an ensemble: what counts is the mean of their log-probabilities.
+    """
+    models, file = models_and_file(models_then_file)
     changes = given(
         beam_size=beam_size,
         alpha=alpha,
+        no_repeat_ngram_size=no_repeat_ngram_size,
         num_hypotheses=nbest,
         min_length=min_length,
         max_length=max_length,
@@ -173,7 +179,8 @@ def translate(
         raise UserError("--nbest ranks translations of one sentence; leave it out, or leave out --paragraphs")
     if sys.stdout is None:
         raise UserError("standard output is closed; redirect it to a file or to another command")
-    check_is_no_file(model)
+    for model in models:
+        check_is_no_file(model)
     if alignments:
         if protect or glossary or paragraphs or interactive or shards or engine != "tensorflow":
             raise UserError(
@@ -188,18 +195,18 @@ def translate(
             )
         from tf_transformer.interactive import converse
 
-        converse(model, changes, engine)
+        converse(models, changes, engine)
         return
-    from tf_transformer.translation import check_is_model
+    from tf_transformer.translation import check_are_models
 
-    check_is_model(model, engine)
+    check_are_models(models, engine)
     file = None if file == Path("-") else file
     name = "standard input" if file is None else str(file)
     window = WINDOW_BATCHES * batch_size
 
     def load_model(optimise: bool) -> Callable[[list[tuple[int, str]], Callable[[int], None]], Iterator[bytes]]:
         """Loads what makes lines of output of numbered lines, and calls its second argument with lines done."""
-        load = session_loader(model, engine, optimise)
+        load = session_loader(models, engine, optimise)
         with quiet_tensorflow(streams=True, session=load is not None):
             from tf_transformer.model_card import source_language
             from tf_transformer.paragraphs import translate_paragraphs
@@ -208,20 +215,20 @@ def translate(
             if alignments:
                 from tf_transformer.inspection.pharaoh import load_align
 
-        function = load_translate(model, changes, engine, load)
+        function = load_translate(models, changes, engine, load)
         if terms:
             function = terms.applied(function)
-        language = source_language(model) if paragraphs else None
+        language = source_language(models[0]) if paragraphs else None
         if (
             nbest
             and nbest > 1
             and beam_size is None
             and not temperature
-            and nbest > (width := own_options(model).beam_size)
+            and nbest > (width := own_options(models[0]).beam_size)
         ):
             notes.print(f"--nbest {nbest} raises the beam size from {width} to {nbest}; set another with --beam-size")
         streams = streams_of(engine)
-        align = load_align(model, load) if alignments else None
+        align = load_align(models, load) if alignments else None
 
         def translated(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[bytes]:
             texts = [line for _, line in lines]
@@ -266,7 +273,7 @@ def translate(
             shards,
             Share.read(shard) if shard else None,
             output,
-            {"model": model, "engine": engine, "options": options},
+            {"models": models, "engine": engine, "options": options},
             lambda: load_model(optimise=file.stat().st_size >= LONG),
         )
         return

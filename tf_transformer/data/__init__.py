@@ -1,4 +1,4 @@
-"""Sources of sentence pairs, and batches of them."""
+"""Sources of sentence pairs, filters and noise, and batches."""
 
 import lazy_loader
 
@@ -10,6 +10,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "failures": ["original_errors"],
         "filters": ["PairCounts", "count_pairs"],
         "masked": ["MaskedPairs"],
+        "noise": ["Noise"],
         "sources": ["TextFiles", "TfdsSource", "TsvFile"],
         "text_filters": ["PairFilter", "PairLimits"],
     },

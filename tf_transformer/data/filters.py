@@ -1,4 +1,4 @@
-"""Filters for sentence pairs, which count the pairs that they drop.
+"""Filters for sentence pairs by their tokens, which count the pairs that they drop; by text: `text_filters.py`.
 
 `make_batches` and `count_pairs` both go through `encode` and `verdicts`: what is counted is what is dropped.
 """

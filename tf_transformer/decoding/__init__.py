@@ -8,6 +8,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "alignment": ["align"],
         "beam": ["beam_search"],
         "candidates": ["length_penalty"],
+        "ensemble_stepper": ["EnsembleStepper"],
         "options": ["DecodingOptions"],
         "samplers": ["RandomSampler", "row_keys"],
         "scoring": ["score_tokens", "shift_right"],

@@ -9,6 +9,7 @@ from keras import ops
 
 from tf_transformer.decoding.candidates import IMPOSSIBLE, forced_token, length_penalty, likeliest, pick
 from tf_transformer.decoding.grammar import Grammar
+from tf_transformer.decoding.repetition import without_repeats
 from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds, unknown_zero
 from tf_transformer.decoding.trace import TRACED, Record, start_trace, trace_step
 
@@ -30,6 +31,7 @@ def beam_search(
     grammar: Grammar | None = None,
     steps: Any | None = None,
     trace: Any = None,
+    no_repeat_ngram_size: Any = 0,
 ) -> tuple[Any, ...]:
     """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
 
@@ -53,6 +55,7 @@ def beam_search(
         grammar: says which tokens a hypothesis may go on with; any unless given.
         steps: what the cache was started with, for one of fixed size.
         trace: whether to record all hypotheses, a scalar bool; None returns no record at all.
+        no_repeat_ngram_size: n-grams of so many tokens come at most once in a hypothesis; 0 for no such limit.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
@@ -85,11 +88,12 @@ def beam_search(
         history = extend(rows["history"], position, steps is not None)
         logits, cache = model.step(ops.reshape(rows["tokens"], (-1,)), position, rows["cache"], history)
         forced = None if prefix is None else ops.repeat(forced_token(rows["prefix"], position), beam_size)
-        allowed = None
+        among = logits
         if grammar is not None:
             allowed = grammar.allowed(rows["grammar"], rows["limits"] - position)
-            allowed = ops.reshape(allowed, (-1, logits.shape[-1]))
-        gains, ids = likeliest(logits, beam_size, position, end_id, min_length, forced, allowed)
+            among = ops.where(ops.reshape(allowed, ops.shape(logits)), logits, IMPOSSIBLE)
+        among = without_repeats(among, rows["outputs"], position, no_repeat_ngram_size)
+        gains, ids = likeliest(logits, beam_size, position, end_id, min_length, forced, among)
         choices = ops.shape(ids)[1]
         totals = ops.expand_dims(rows["log_probs"], axis=2) + ops.reshape(gains, (count, beam_size, choices))
         log_probs, chosen = ops.top_k(ops.reshape(totals, (count, beam_size * choices)), beam_size)

@@ -18,7 +18,7 @@ def likeliest(
     end_id: int,
     min_length: Any = 1,
     forced: Any | None = None,
-    allowed: Any | None = None,
+    among: Any | None = None,
 ) -> tuple[Any, Any]:
     """The likeliest next tokens of each hypothesis: at least `count` that are allowed, where there are so many.
 
@@ -32,16 +32,16 @@ def likeliest(
         end_id: the token that closes a sequence.
         min_length: the fewest tokens of a sequence, the closing one counted; a scalar.
         forced: int (hypotheses,), the one token that is allowed; 0 where all are.
-        allowed: bool (hypotheses, vocabulary), the tokens that are allowed; all unless given.
+        among: the logits with -inf for tokens that are not allowed; all are unless given.
 
     Returns:
         Log-probabilities, float32 (hypotheses, count + 2, or the vocabulary where it is smaller), from the highest down
         but for those of tokens that are not allowed, which are -inf; and the tokens, int32, of the same shape.
     """
     logits = ops.cast(logits, "float32")
+    among = logits if among is None else ops.cast(among, "float32")
     # Two more than asked for, since padding and the closing token may drop out.
-    candidates = logits if allowed is None else ops.where(allowed, logits, IMPOSSIBLE)
-    values, ids = top_k(candidates, ops.minimum(count + 2, logits.shape[-1]))
+    values, ids = top_k(among, ops.minimum(count + 2, logits.shape[-1]))
     # Not the first of `values`: XLA would look that up again for every logit.
     highest = ops.max(logits, axis=-1, keepdims=True)
     normaliser = highest + ops.log(ops.sum(ops.exp(logits - highest), axis=-1, keepdims=True))

@@ -27,6 +27,7 @@ class DecodingOptions:
         top_k: samples from this number of most likely tokens; 0 for all tokens.
         top_p: samples from the most likely tokens whose probabilities add up to this, from 1e-6 to 1.
         seed: random seed for sampling.
+        no_repeat_ngram_size: a translation has each n-gram of so many tokens at most once; 0 for no such limit.
         replace_unknown: whether an unknown token is replaced with the source word it attends to most.
         protect: whether links, mail addresses, placeholders, tags, quantities, emoji, and what stands between ⟦ and ⟧
             come out as they are.
@@ -51,6 +52,7 @@ class DecodingOptions:
     seed: int = 0
     replace_unknown: bool = False
     protect: bool = False
+    no_repeat_ngram_size: int = 0
 
     def __post_init__(self) -> None:
         for name, (least, most) in RANGES.items():
@@ -127,6 +129,7 @@ RANGES = {
     "top_k": (0, MOST),
     "top_p": (1e-6, 1),
     "seed": (0, MOST),
+    "no_repeat_ngram_size": (0, MOST),
 }
 
 OF_FLOATS = ("alpha", "temperature", "top_p")

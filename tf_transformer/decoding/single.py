@@ -8,6 +8,7 @@ from typing import Any
 from keras import ops
 
 from tf_transformer.decoding.candidates import forced_token, likeliest, pick
+from tf_transformer.decoding.repetition import without_repeats
 from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds
 
 # (log-probabilities (rows, count), from the highest down, each row's key, position) -> the chosen place in each row
@@ -23,6 +24,7 @@ def greedy_search(
     min_length: Any = 1,
     prefix: Any | None = None,
     steps: Any | None = None,
+    no_repeat_ngram_size: Any = 0,
 ) -> tuple[Any, ...]:
     """Decodes a batch, taking the likeliest token at each step, until each row has closed or met its limit.
 
@@ -38,6 +40,7 @@ def greedy_search(
         prefix: int (rows, prefix_len), tokens that the output must begin with, the closing one not among them; 0 is
             padding.
         steps: what the cache was started with, for one of fixed size.
+        no_repeat_ngram_size: as `beam_search` has it.
 
     Returns:
         The tokens, int32 (rows, max(limits)), with the closing token and then padding; and each row's
@@ -57,7 +60,9 @@ def greedy_search(
         (TensorShape([2, 9]), TensorShape([2]))
     """
     keys = ops.zeros_like(limits)
-    return _search(model, cache, limits, start_id, end_id, min_length, prefix, 1, keys, _first, steps)
+    return _search(
+        model, cache, limits, start_id, end_id, min_length, no_repeat_ngram_size, prefix, 1, keys, _first, steps
+    )
 
 
 def sample(
@@ -71,6 +76,7 @@ def sample(
     candidates: Any,
     min_length: Any = 1,
     prefix: Any | None = None,
+    no_repeat_ngram_size: Any = 0,
 ) -> tuple[Any, Any]:
     """Decodes a batch, drawing each token among the likeliest ones.
 
@@ -85,6 +91,7 @@ def sample(
         candidates: among how many of the likeliest tokens is drawn.
         min_length: as `greedy_search` has it.
         prefix: as `greedy_search` has it.
+        no_repeat_ngram_size: as `beam_search` has it.
 
     Returns:
         What `greedy_search` returns; the log-probabilities are the model's, whatever the sampler's temperature.
@@ -102,7 +109,9 @@ def sample(
         >>> ids.shape, log_probs.shape
         (TensorShape([2, 9]), TensorShape([2]))
     """
-    return _search(model, cache, limits, start_id, end_id, min_length, prefix, candidates, keys, sampler)
+    return _search(
+        model, cache, limits, start_id, end_id, min_length, no_repeat_ngram_size, prefix, candidates, keys, sampler
+    )
 
 
 def _first(log_probs: Any, keys: Any, position: Any) -> Any:
@@ -116,6 +125,7 @@ def _search(
     start_id: int,
     end_id: int,
     min_length: Any,
+    no_repeat_ngram_size: Any,
     prefix: Any | None,
     candidates: Any,
     keys: Any,
@@ -130,7 +140,8 @@ def _search(
         history = extend(rows["history"], position, steps is not None)
         logits, cache = model.step(rows["tokens"], position, rows["cache"], history)
         forced = None if prefix is None else forced_token(rows["prefix"], position)
-        log_probs, ids = likeliest(logits, candidates, position, end_id, min_length, forced)
+        among = without_repeats(logits, rows["outputs"], position, no_repeat_ngram_size)
+        log_probs, ids = likeliest(logits, candidates, position, end_id, min_length, forced, among)
         log_probs, order = ops.top_k(log_probs, ops.minimum(candidates, ops.shape(ids)[1]))
         place = ops.expand_dims(choose(log_probs, rows["keys"], position), axis=1)
         chosen = pick(order, place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -12,12 +13,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from itertools import islice
 from types import FrameType
 
 # Of what a worker other than the chief tells, so much is kept for the case that it fails.
 LINES = 50
 PATIENCE_SECONDS = 5
+# Systems give ports above these to whoever asks for any: one of these is still free when its worker opens it.
+PORTS = range(20_000, 32_000)
 # The command in a process of its own, to be followed by its words.
 COMMAND = (sys.executable, "-P", "-c", "from tf_transformer.cli import main; main()")
 
@@ -72,11 +76,18 @@ def _told_by_chief(chief: subprocess.Popen, status: int) -> bool:
 
 def worker_configs(workers: int) -> list[str]:
     """What each of several workers on this machine finds in `TF_CONFIG`; the ports are free."""
-    with ExitStack() as stack:  # all are open at once, so that no two are the same
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(workers)]
-        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    free = filter(_is_free, random.sample(PORTS, len(PORTS)))
+    addresses = [f"127.0.0.1:{port}" for port in islice(free, workers)]
     tasks = [{"type": "worker", "index": index} for index in range(workers)]
     return [json.dumps({"cluster": {"worker": addresses}, "task": task}) for task in tasks]
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def _shares(workers: int) -> list[set[int]]:

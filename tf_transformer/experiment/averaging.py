@@ -47,9 +47,9 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
         if _configuration(one) != configuration:
             raise UserError(f"{file}: its model differs from that of {files[-1].name}, so they can't be averaged")
         for mean, weight in zip(total, one.trainable_variables, strict=True):
-            mean += keras.ops.convert_to_numpy(weight) / last
+            mean += keras.ops.convert_to_numpy(weight)
     for variable, mean in zip(model.trainable_variables, total, strict=True):
-        variable.assign(mean.astype(variable.dtype))
+        variable.assign((mean / last).astype(variable.dtype))  # divided last: of equal weights it gives the same bits
     with written_whole(run.average, "the average") as partial:
         model.save(partial)
     return run.average

@@ -7,6 +7,7 @@ from typing import Any
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe
+from tf_transformer.training.freezing import freeze
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.loss_scaling import LossScaling
 from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
@@ -31,11 +32,20 @@ def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int, **
     arguments = {**recipe.model.arguments(input_vocab_size, target_vocab_size), **more}
     model = MODEL_KINDS[recipe.model.kind].make(**arguments, dtype=recipe.training.precision)
     model.build(((None, None), (None, None)))
+    freeze(model, recipe.training.freeze)
     compile_model(model, recipe)
     # What makes variables would be traced twice; and there must be some for a state to be put into.
     model.optimizer.build(model.trainable_variables)
     model.build_metrics()
     return model
+
+
+def check_freeze(recipe: Recipe) -> None:
+    """Raises a UserError where `training.freeze` names a layer that the recipe's model has not, before data is read."""
+    if recipe.training.freeze:
+        model = MODEL_KINDS[recipe.model.kind].make(**recipe.model.arguments(4, 4))  # whatever its vocabularies
+        model.build(((None, None), (None, None)))
+        freeze(model, recipe.training.freeze)
 
 
 def compile_model(model: SequenceModel, recipe: Recipe) -> None:

@@ -54,6 +54,16 @@ def open_source(recipe: Recipe, split: str) -> Pairs:
     return Mixture(sources) if len(sources) > 1 else sources[0].pairs
 
 
+def open_also(recipe: Recipe) -> dict[str, Pairs]:
+    """Opens the sets of `evaluation.also`, by name.
+
+    Raises:
+        UserError: one can't be read.
+    """
+    open_one = _trees if recipe.task == "parsing" else _files
+    return {name: open_one(recipe, where) for name, where in (recipe.evaluation.also or {}).items()}
+
+
 def _demo(recipe: Recipe, where: str) -> Pairs:
     return TreePairs(DemoTrees(where), recipe.data.tags) if recipe.task == "parsing" else DemoSource(where)
 

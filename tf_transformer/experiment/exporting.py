@@ -1,22 +1,23 @@
-"""Exports a run's best checkpoint."""
+"""Exports a run's best checkpoint, or those of several runs as an ensemble."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
 from tf_transformer.export.saved_model import export_saved_model, version_folder
 from tf_transformer.export.translator import make_translator
-from tf_transformer.model_card import facts_of_run
+from tf_transformer.model_card import facts_of_ensemble, facts_of_run
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.ensemble import load_models
 
 
 def export_run(
-    run: RunDirectory,
+    run: RunDirectory | Sequence[RunDirectory],
     destination: str | os.PathLike,
     changes: Mapping[str, Any] | None = None,
     half: bool = False,
@@ -25,9 +26,10 @@ def export_run(
     """Exports a run's best checkpoint as a SavedModel, which works in float32 whatever the model was trained in.
 
     Args:
-        run: the run directory.
+        run: the run directory; of an ensemble those of its models, which must have the same tokenizer.
         destination: see `export_saved_model`.
-        changes: decoding options in place of the recipe's, for what the SavedModel does unless it is told otherwise.
+        changes: decoding options in place of the (first) recipe's, for what the SavedModel does unless it is told
+            otherwise.
         half: whether the weights are written as float16.
         compiled: whether XLA may compile the search of the SavedModel; see `Translator.warm_up`.
 
@@ -50,10 +52,11 @@ def export_run(
         '1'
     """
     folder = version_folder(destination)  # refused before anything is loaded
-    options = load_recipe(run.recipe).evaluation.decoding_options().changed(**(changes or {}))
-    model = load_model(run.best_checkpoint(), "float32")
-    translator = make_translator(model, run.load_tokenizers(), options, half, compiled)
-    return export_saved_model(translator, folder, facts_of_run(run))
+    runs = [run] if isinstance(run, RunDirectory) else run
+    options = load_recipe(runs[0].recipe).evaluation.decoding_options().changed(**(changes or {}))
+    translator = make_translator(*load_models(runs), options, half, compiled)
+    facts = facts_of_run(runs[0]) if len(runs) == 1 else facts_of_ensemble(runs, options)
+    return export_saved_model(translator, folder, facts)
 
 
 def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, quantization: str | None = None) -> Path:

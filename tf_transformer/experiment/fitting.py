@@ -97,6 +97,7 @@ def fit(
         pace=pace,
         seconds_between=seconds_between,
         origin_step=origin_step,
+        save_beginning=chief and recipe.init_from is not None,
     )
     interruption = Interruption(state, checkpoints, console)
     if chief:

@@ -16,6 +16,7 @@ from tf_transformer.data.prepared.preparing import locked, prepare_pairs, put_in
 from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning, find_beginning, run_of
@@ -64,7 +65,8 @@ def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None
                 run = RunDirectory.create(run.path)
             held.enter_context(run.locked())
         train_pairs, validation_pairs = open_source(recipe, "train"), open_source(recipe, "validation")
-        data = prepare_data(recipe, run, beginning, train_pairs, validation_pairs, console)
+        kept = open_origin(recipe).kept_tokenizers(recipe) if begins_from_model(recipe, beginning) else None
+        data = prepare_data(recipe, run, beginning, train_pairs, validation_pairs, console, kept)
         tell_data(recipe, data, 1, console)
     return prepared_folder(recipe, run)
 
@@ -81,6 +83,7 @@ def prepare_data(
     train_pairs: Pairs,
     validation_pairs: Pairs,
     console: Console,
+    kept: TokenizerPair | None = None,
 ) -> PreparedData:
     """Opens the prepared data of a training, and makes what is missing or changed.
 
@@ -91,6 +94,7 @@ def prepare_data(
         train_pairs: what `open_source` gives.
         validation_pairs: likewise.
         console: where progress is shown, and what is prepared anew.
+        kept: the tokenizers of the model that the training begins with, if it keeps them.
 
     Raises:
         UserError: the pairs can't be read, or no vocabulary can be learned from them; or the folder can't be written.
@@ -102,6 +106,8 @@ def prepare_data(
         tokenizers = run_of(beginning.origin).load_tokenizers()
     elif beginning.has_state:
         tokenizers = run.load_tokenizers()
+    elif kept:
+        tokenizers = kept
     else:
         tokenizers = _learned_tokenizers(recipe, train_pairs, folder, console)
     limits = {"max_length": recipe.data.max_length, "max_ratio": recipe.data.max_ratio}
@@ -146,7 +152,7 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
     wanted = recipe.tokenizer
     learned_from = {
         "task": recipe.task,
-        "tokenizer": wanted.model_dump(),
+        "tokenizer": wanted.model_dump(exclude={"keep"}),
         "data": _settings(recipe, "train"),
         "state": state_of(pairs),
     }

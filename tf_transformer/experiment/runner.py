@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -21,17 +22,18 @@ from tf_transformer.distributed.multi_worker import check_agreement, chief_first
 from tf_transformer.distributed.strategy import make_strategy, set_single_threaded_operations
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
-from tf_transformer.experiment.compiling import make_model
-from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.experiment.compiling import check_freeze, make_model
+from tf_transformer.experiment.corpus import open_also, open_source, recipe_batches
+from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin, tell_frozen
 from tf_transformer.experiment.fitting import fit
 from tf_transformer.experiment.preparing import lines_left_out, prepare_data, prepared_folder, tell_data
-from tf_transformer.experiment.scoring import evaluate
+from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.model_card import renewed, versions
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
 from tf_transformer.recipe import Recipe, save_recipe
-from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import check_same_start, copy_state, find_beginning, save_start
+from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.resuming import check_same_start, copy_state, find_beginning, run_of, save_start
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -100,10 +102,16 @@ def _train(
     check_batch_tokens(recipe.data.batch_tokens, recipe.data.max_length, row_multiple)
     if recipe.data.shuffle_buffer is not None:
         console.print("data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
+    # Before any data is read, so that what does not fit is told at once.
+    origin = open_origin(recipe) if begins_from_model(recipe, beginning) else None
+    if not beginning.has_state:
+        check_freeze(recipe)
     train_pairs, validation_pairs = open_source(recipe, "train"), open_source(recipe, "validation")
     test_pairs = open_source(recipe, "test") if recipe.data.test else None
-    # Now, so that a mistake in it is told before the others are prepared.
+    also = open_also(recipe)
+    # Now, so that a mistake in them is told before the others are prepared.
     corpus_of_test = {"test": fingerprint(test_pairs)} if test_pairs else {}
+    corpus_of_also = {name: fingerprint(pairs) for name, pairs in also.items()}
     for line in lines_left_out(test_pairs):
         console.print(f"test: {line}", highlight=False, markup=False)
     if chief and not beginning.goes_on:
@@ -117,11 +125,15 @@ def _train(
         corpus = {split: known_fingerprint(pairs, folder / split) for split, pairs in sources.items()}
         check_same_start(corpus | corpus_of_test, strategy.num_replicas_in_sync, run)
     # The others open what the chief has prepared.
-    data = chief_first(strategy, lambda: prepare_data(recipe, run, beginning, train_pairs, validation_pairs, console))
+    kept = origin.kept_tokenizers(recipe) if origin else None
+    data = chief_first(
+        strategy, lambda: prepare_data(recipe, run, beginning, train_pairs, validation_pairs, console, kept)
+    )
     tokenizers = data.tokenizers
     corpus = {split: getattr(data, split).manifest.fingerprint for split in sources} | corpus_of_test
     vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
-    check_agreement(strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=vocabularies)
+    origins_record = origin.record() if origin else None
+    check_agreement(strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=vocabularies, origin=origins_record)
     if not beginning.has_state:  # it was told when this training began
         tell_data(recipe, data, row_multiple, console)
     batches = recipe_batches(recipe, data, row_multiple)
@@ -131,19 +143,26 @@ def _train(
     told = {key: tokens[key](tokenizers) for key in tokens if getattr(recipe.model, key) and key not in without}
     with strategy.scope():
         model = make_model(recipe, *sizes, **told)
+    kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
+    console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
+    if without:
+        console.print(f"model: the {kind} model ignores {', '.join(without)}", highlight=False)
+    tell_frozen(model, recipe, console)
+    sets = {"test": test_pairs, **also} if test_pairs else {"validation": validation_pairs, **also}
+    if origin:
+        origins_record = begin_from(origin, model, recipe, tokenizers, sets if chief else {}, console)
     if chief and not beginning.has_state:
         run.checkpoints.mkdir(exist_ok=True)  # a training may have been broken off before it made the folder
         save_start(corpus, strategy.num_replicas_in_sync, beginning, run)
         save_recipe(recipe, run.recipe)
         tokenizers.save(run.tokenizer)
-        known = {"parameters": model.count_params(), "corpus": corpus, "devices": strategy.num_replicas_in_sync}
+        known = {"parameters": model.count_params(), "corpus": corpus | corpus_of_also, "devices": devices}
+        if recipe.init_from:
+            known["fine_tuned_from"] = origins_record or run_of(beginning.origin).read_training().get("fine_tuned_from")
         run.write_training({**known, "versions": versions()})
         if beginning.origin:
             copy_state(beginning.origin, run)
-    kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
-    console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
-    if without:
-        console.print(f"model: the {kind} model ignores {', '.join(without)}", highlight=False)
+    del origin  # a whole model
     seconds_before = fit(
         model,
         recipe,
@@ -160,7 +179,7 @@ def _train(
         shutil.rmtree(run.prepared, ignore_errors=True)  # of its own, where it does not see the chief's folder
         return run
     with renewed(run):
-        _score(recipe, run, test_pairs or validation_pairs, began - seconds_before)
+        _score(recipe, run, sets, began - seconds_before)
     run.end_training()
     wait_for_all(strategy)
     return run
@@ -185,7 +204,7 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
     return strategy
 
 
-def _score(recipe: Recipe, run: RunDirectory, pairs: Pairs, began: float) -> None:
+def _score(recipe: Recipe, run: RunDirectory, sets: Mapping[str, Pairs], began: float) -> None:
     """Averages a run's last checkpoints, if the recipe says so, and writes its scores."""
     wanted = recipe.training.average_checkpoints
     if wanted:  # a short training, or one that stopped early, has fewer
@@ -193,8 +212,9 @@ def _score(recipe: Recipe, run: RunDirectory, pairs: Pairs, began: float) -> Non
     else:  # one made while the training went on would be taken for its result
         run.average.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
-    # Parts side by side leave each operation one thread; so do batches translated at once.
-    streams = recipe.training.parallel_parts
-    scores = evaluate(run, pairs, lowercase=recipe.evaluation.lowercase, streams=streams)
-    split = "test" if recipe.data.test else "validation"
-    run.write_scores({"set": split, **scores, "training_seconds": round(seconds, 1)})
+    model = load_model(run.best_checkpoint(), "float32")
+    (own, scores), *others = evaluate_sets(model, run.load_tokenizers(), recipe, sets).items()
+    more = {"also": dict(others)} if others else {}
+    if before := (run.read_training().get("fine_tuned_from") or {}).get("scores"):
+        more["before"] = before
+    run.write_scores({"set": own, **scores, "training_seconds": round(seconds, 1), **more})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.filters import count_pairs
@@ -14,8 +14,12 @@ from tf_transformer.experiment.compiling import compile_model
 from tf_transformer.export.translator import make_translator
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.parses import NO_PARSER, evaluate_parses, parse_function
-from tf_transformer.recipe import load_recipe
+from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
+
+if TYPE_CHECKING:
+    from tf_transformer.models.sequence_model import SequenceModel
+    from tf_transformer.tokenizers import TokenizerPair
 
 
 def evaluate(
@@ -71,9 +75,27 @@ def evaluate(
             raise UserError(f"{run.path}: a parser, which is scored on trees; give --trees FILE instead")
         raise UserError(NO_PARSER.format(run.path))
     model, tokenizers = load_model(run.best_checkpoint(), "float32"), run.load_tokenizers()
+    return evaluate_model(
+        model, tokenizers, recipe, pairs, lowercase, batch_size, changes, streams, tokenize=tokenize, grammar=grammar
+    )
+
+
+def evaluate_model(
+    model: SequenceModel,
+    tokenizers: TokenizerPair,
+    recipe: Recipe,
+    pairs: Pairs,
+    lowercase: bool = False,
+    batch_size: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+    streams: int = 1,
+    tokenize: str | None = None,
+    grammar: bool | None = None,
+) -> dict[str, Any]:
+    """Translates a set with a model that works in float32, and scores it as a recipe says; see `evaluate`."""
     compile_model(model, recipe)
     sentences = list(pairs)
-    longest = recipe.model.max_length  # unlike in training, where data.max_length drops pairs
+    longest = model.max_length  # unlike in training, where data.max_length drops pairs
     batches = make_batches(
         sentences,
         tokenizers,
@@ -93,3 +115,12 @@ def evaluate(
         scores, _ = evaluate_translations(translator.translate, sentences, lowercase, batch_size, streams, tokenize)
     chosen = {name: figures[name] for name in ("perplexity", "accuracy", "loss") if name in figures}
     return {**scores, **chosen, "perplexity_sentences": scored}
+
+
+def evaluate_sets(
+    model: SequenceModel, tokenizers: TokenizerPair, recipe: Recipe, sets: Mapping[str, Pairs]
+) -> dict[str, dict[str, Any]]:
+    """Scores several sets, by name, as at the end of a training."""
+    # Parts side by side leave each operation one thread; so do batches translated at once.
+    options = {"lowercase": recipe.evaluation.lowercase, "streams": recipe.training.parallel_parts}
+    return {name: evaluate_model(model, tokenizers, recipe, pairs, **options) for name, pairs in sets.items()}

@@ -102,6 +102,7 @@ class CTranslate2Engine:
             beam_size=beam_size,
             num_hypotheses=beam_size,
             length_penalty=exponent,
+            no_repeat_ngram_size=options.no_repeat_ngram_size,
             suppress_sequences=[[self._target_pieces[PAD_ID]]],
             return_end_token=True,
             return_scores=True,

@@ -77,7 +77,14 @@ class Search(tf.Module):
                 stepper = self.stepper()
                 cache = stepper.start_cache(source_ids, steps=steps)
                 ids, log_probs, *done = greedy_search(
-                    stepper, cache, limits, START_ID, END_ID, options.min_length, steps=steps
+                    stepper,
+                    cache,
+                    limits,
+                    START_ID,
+                    END_ID,
+                    options.min_length,
+                    steps=steps,
+                    no_repeat_ngram_size=options.no_repeat_ngram_size,
                 )
                 return ids[:, None], (log_probs / length_penalty(lengths(ids), options.alpha))[:, None], *done
             return self._beam(source_ids, limits, None, vars(options) | {"num_hypotheses": 1}, steps)
@@ -123,7 +130,7 @@ class Search(tf.Module):
         trace: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, ...]:
         """A beam search: ids and scores, (batch, hypotheses, ...), then what steps add, or the parts of a record."""
-        names = "beam_size", "alpha", "num_hypotheses", "min_length"
+        names = "beam_size", "alpha", "num_hypotheses", "min_length", "no_repeat_ngram_size"
         chosen = {name: options[name] for name in names}
         stepper = self.stepper()
         cache = stepper.start_cache(source_ids, options["beam_size"], steps)
@@ -152,6 +159,7 @@ class Search(tf.Module):
             tf.where(options["top_k"] > 0, tf.minimum(options["top_k"], vocabulary), vocabulary),
             options["min_length"],
             each(prefix),
+            options["no_repeat_ngram_size"],
         )
         scores = log_probs / length_penalty(lengths(ids), options["alpha"])
         scores = tf.reshape(scores, [-1, number])

@@ -29,6 +29,7 @@ OPTION_TYPES = {
     "seed": "int32",
     "replace_unknown": "bool",
     "protect": "bool",
+    "no_repeat_ngram_size": "int32",
 }
 
 # What its checks say.
@@ -93,7 +94,7 @@ def with_options(
             gets them, prefixes a list or a tensor of strings.
         options: how to decode.
         several: whether all the hypotheses are wanted, (batch, num_hypotheses), or one a text, (batch,).
-        known: the options that the signature takes: an export of an earlier version lacks some.
+        known: the options that the signature takes; that of an export of an earlier version may have fewer.
 
     Returns:
         A function of texts, a list or a tensor, and, where it is wanted, of what each translation must begin with,
@@ -105,7 +106,7 @@ def with_options(
     """
     for name in sorted(set(OPTION_TYPES) - set(known)):
         if getattr(options, name) != getattr(DecodingOptions, name):
-            raise UserError(f"{name}: this export is of an earlier version without this option; export the model again")
+            raise UserError(f"this is an export of an earlier version, without the option {name}; export it again")
     # Of several samples the best is none drawn by chance.
     values = option_values(options if several else replace(options, num_hypotheses=1))
     values = {name: value for name, value in values.items() if name in known}

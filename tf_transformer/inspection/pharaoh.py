@@ -6,12 +6,11 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from tf_transformer.inspection.spans import character_spans
-from tf_transformer.translation import LoadSignature, is_saved_model, load_signature, load_translator
+from tf_transformer.translation import LoadSignature, is_saved_model, load_signature, load_translator, paths_of
 
 # The weights of all layers and heads take the square of the longest sentence's length.
 SENTENCES_AT_ONCE = 8
@@ -20,11 +19,11 @@ SENTENCES_AT_ONCE = 8
 Align = Callable[[Sequence[str], Sequence[str]], Iterator[str]]
 
 
-def load_align(path: str | os.PathLike, load: LoadSignature | None = None) -> Align:
+def load_align(path: str | os.PathLike | Sequence[str | os.PathLike], load: LoadSignature | None = None) -> Align:
     """Loads what aligns texts with their translations.
 
     Args:
-        path: a run's folder or one of its checkpoints, or a SavedModel's folder.
+        path: a run's folder or one of its checkpoints, or a SavedModel's folder; several runs for an ensemble.
         load: what loads a SavedModel's signature; TensorFlow for Python unless given.
 
     Returns:
@@ -44,9 +43,11 @@ def load_align(path: str | os.PathLike, load: LoadSignature | None = None) -> Al
         >>> line
         '0-0 0-1'
     """
-    path = Path(path)
-    saved = is_saved_model(path)
-    attention = load_signature(path, "attention", load) if saved else load_translator(path).functions["attention"]
+    paths = paths_of(path)
+    if len(paths) == 1 and is_saved_model(paths[0]):
+        attention = load_signature(paths[0], "attention", load)
+    else:
+        attention = load_translator(paths).functions["attention"]
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[str]:
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]) + len(targets[i]))

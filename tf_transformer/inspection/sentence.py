@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tf_transformer.errors import check_is_list
 from tf_transformer.tensorboard.record import KINDS
-from tf_transformer.translation import LoadSignature, is_saved_model, load_signature, load_translator
+from tf_transformer.translation import LoadSignature, is_saved_model, load_signature, load_translator, paths_of
 
 # What the signature translate_with_attention is: strings (batch,) -> tokens, attention weights, alignment and more
 Attend = Callable[[Any], dict[str, Any]]
@@ -42,11 +41,11 @@ class Inspection(NamedTuple):
     truncated: bool
 
 
-def load_attend(path: str | os.PathLike, load: LoadSignature | None = None) -> Attend:
+def load_attend(path: str | os.PathLike | Sequence[str | os.PathLike], load: LoadSignature | None = None) -> Attend:
     """Loads what `inspect` asks.
 
     Args:
-        path: a run's folder or one of its checkpoints, or a SavedModel's folder.
+        path: a run's folder or one of its checkpoints, or a SavedModel's folder; several of the former for an ensemble.
         load: what loads a SavedModel's signature; TensorFlow for Python unless given.
 
     Raises:
@@ -64,10 +63,10 @@ def load_attend(path: str | os.PathLike, load: LoadSignature | None = None) -> A
         >>> "".join(seen.source_tokens)
         '▁a▁dog</s>'
     """
-    path = Path(path)
-    if not is_saved_model(path):
-        return load_translator(path).functions["translate_with_attention"]
-    signature = load_signature(path, "translate_with_attention", load)
+    paths = paths_of(path)
+    if len(paths) > 1 or not is_saved_model(paths[0]):
+        return load_translator(paths).functions["translate_with_attention"]
+    signature = load_signature(paths[0], "translate_with_attention", load)
     return lambda texts: signature(text=texts)
 
 

@@ -8,18 +8,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SkipValidation, TypeAdapter, model_validator
 
 from tf_transformer.data.noise import Noise
-from tf_transformer.recipe.fields import Count, CountOrZero, Positive, Settings, Share, Text
+from tf_transformer.recipe.fields import Count, CountOrZero, Positive, Settings, Share, Text, as_tuple
 from tf_transformer.recipe.refusals import refuse, shown
 
 DEMO_SPLITS = ("train", "validation", "test")
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 # `DataSettings` checks it: whether one name or a list of two is right depends on the kind of data.
-Split = Annotated[str | tuple[str, ...] | None, SkipValidation, BeforeValidator(_as_tuple)]
+Split = Annotated[str | tuple[str, ...] | None, SkipValidation, BeforeValidator(as_tuple)]
 
 
 class NoiseSettings(Settings):
@@ -86,7 +82,7 @@ def _with_sources(value: Any) -> Any:
     """Makes sources of mappings in a list; everything else stays, to be checked by the kind of data."""
     if isinstance(value, list) and any(isinstance(each, dict) for each in value):
         value = _SOURCES.validate_python(value)
-    return _as_tuple(value)
+    return as_tuple(value)
 
 
 TrainSplit = Annotated[
@@ -94,21 +90,21 @@ TrainSplit = Annotated[
 ]
 
 
-def _is_one(value: Any) -> bool:
+def is_path(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _is_two(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(map(_is_one, value))
+def are_two_paths(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(map(is_path, value))
 
 
 # The kinds of data: how to tell whether a split is right, and what it must be. `experiment/corpus.py` opens them.
 SPLITS = {
     "demo": (lambda value: value in DEMO_SPLITS, f"one of {', '.join(DEMO_SPLITS)}"),
-    "files": (_is_two, "two paths, [source, target]"),
-    "tsv": (_is_one, "one path"),
-    "tfds": (_is_one, "the name of one split"),
-    "trees": (_is_one, "the path of one treebank"),
+    "files": (are_two_paths, "two paths, [source, target]"),
+    "tsv": (is_path, "one path"),
+    "tfds": (is_path, "the name of one split"),
+    "trees": (is_path, "the path of one treebank"),
 }
 SEVERAL_SOURCES = ("files", "tsv")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -15,6 +15,11 @@ NotNegative = Annotated[float, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
 # Letters, digits, _ and -, with single dots between: it names a folder, and must not lead out of another.
 FolderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$")]
+
+
+def as_tuple(value: Any) -> Any:
+    """Makes a tuple of a list, which strict settings would refuse for one."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 class Settings(BaseModel):

@@ -10,21 +10,27 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_whole
 from tf_transformer.recipe.mistakes import explain, recipe_error, unknown_key
+from tf_transformer.recipe.origin import left_to_origin, needs_origin, origin_run, with_origins
 from tf_transformer.recipe.refusals import shown
 from tf_transformer.recipe.settings import KEYS, SECTIONS, Recipe, preset_values
+from tf_transformer.runs.directory import RunDirectory
 
 # A recipe before it is checked, and where each of its settings was given, by dotted key.
 Given = tuple[dict[str, Any], dict[str, str]]
 
 
-def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str | Path | None = None) -> Recipe:
     """Reads and checks a recipe.
 
     A recipe whose top level has `extends: other.yaml`, a path relative to its own file, holds what differs from that
     one: its keys replace the other's, as overrides replace both. `model.preset` in it, or as an override, replaces all
     that the preset says, unless that is given beside it.
+
+    A recipe with `init_from` has the keys of `model` and of `tokenizer` that it does not give from the recipe of the
+    model that this names.
 
     Nothing in a recipe is run. It may name any file that you may read, as a corpus or after `extends`; what is written
     goes into the run's folder.
@@ -32,6 +38,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     Args:
         path: the YAML file.
         overrides: settings that replace the file's, each "key=value" with a dotted key and a YAML value.
+        run_path: the folder of its training, `runs/NAME` unless given. A training that was broken off there knows what
+            `init_from` gave, which need not be there any more.
 
     Returns:
         The recipe, every setting resolved.
@@ -46,6 +54,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         1024
     """
     settings, sources = _layer(_read_with_base(Path(path)), _read_overrides(overrides))
+    settings = _filled_from_origin(settings, sources.get("init_from", str(path)), run_path)
     try:
         return Recipe.model_validate(settings)
     except ValidationError as error:
@@ -96,6 +105,25 @@ def _read_with_base(path: Path, extending: tuple[Path, ...] = ()) -> Given:
             where, f"extends is {shown(extends)}, which closes a circle ({circle}); take one of these out"
         )
     return _layer(_read_with_base(base, files), given)
+
+
+def _filled_from_origin(settings: dict[str, Any], where: str, run_path: str | Path | None) -> dict[str, Any]:
+    """Fills in what a recipe leaves to the model that it begins from."""
+    left = left_to_origin(settings)
+    if not left:
+        return settings
+    begun = RunDirectory(run_path or Path("runs") / str(settings.get("name")))
+    if begun.is_unfinished() and begun.recipe.is_file():
+        origin = load_recipe(begun.recipe)
+        if origin.init_from == settings["init_from"]:
+            return with_origins(settings, left, origin)
+    try:
+        run = origin_run(settings["init_from"])
+    except UserError as error:
+        if needs_origin(left):
+            raise recipe_error(where, str(error)) from None
+        return settings  # a run's own recipe, from before some key was there
+    return with_origins(settings, left, load_recipe(run.recipe))
 
 
 def _read_overrides(overrides: Sequence[str]) -> Given:

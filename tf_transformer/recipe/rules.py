@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tf_transformer.recipe.data_settings import DEMO_SPLITS, are_two_paths, is_path
 from tf_transformer.recipe.refusals import refuse, shown
 from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
 
@@ -40,12 +41,37 @@ def check_task(recipe: Recipe) -> None:
         ),
         ("data.placeholders", not recipe.data.placeholders, "0"),
         ("evaluation.lowercase", not recipe.evaluation.lowercase, "false"),
+        ("evaluation.no_repeat_ngram_size", not recipe.evaluation.no_repeat_ngram_size, "0: trees repeat brackets"),
         ("evaluation.tokenize", recipe.evaluation.tokenize == "13a", "left out: it is BLEU's"),
     ):
         if not value:
             section, _, leaf = key.rpartition(".")
             found = getattr(getattr(recipe, section), leaf)
             refuse(key, f"is {shown(found)}; for task parsing it must be {rule}")
+
+
+def check_also(recipe: Recipe) -> None:
+    """Refuses other sets to score that the task has no use for."""
+    also = recipe.evaluation.also
+    if also is None:
+        return
+    parsing = recipe.task == "parsing"
+    is_right = is_path if parsing else are_two_paths
+    allowed = "the path of one treebank" if parsing else "two paths, [source, reference]"
+    named = isinstance(also, dict) and all(map(is_path, also))
+    if not named or not all(map(is_right, also.values())):
+        refuse("evaluation.also", f"is {shown(also)}; it must be a name for each set, and after it {allowed}")
+    for name in DEMO_SPLITS:
+        if name in also:
+            refuse("evaluation.also", f"has a set of the name {name}, which data.{name} has; give it another name")
+
+
+def check_fine_tuning(recipe: Recipe) -> None:
+    """Refuses what goes only with a model to begin from."""
+    if not recipe.tokenizer.keep and recipe.init_from is None:
+        refuse("tokenizer.keep", "is false, which needs init_from: without it each training learns its tokenizer")
+    if not recipe.tokenizer.keep and recipe.task == "parsing":
+        refuse("tokenizer.keep", "is false; for task parsing it must be true, since brackets have no pieces to map")
 
 
 def check_sections(recipe: Recipe) -> None:

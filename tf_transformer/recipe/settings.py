@@ -7,17 +7,35 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, SkipValidation, model_validator
 
 from tf_transformer.decoding.options import RANGES, DecodingOptions
 from tf_transformer.layers.arguments import POSITIONS, SHARING
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.presets import PRESETS, nearest_preset
 from tf_transformer.recipe.data_settings import DataSettings
-from tf_transformer.recipe.fields import Count, CountOrZero, FolderName, NotNegative, Positive, Rate, Settings
+from tf_transformer.recipe.fields import (
+    Count,
+    CountOrZero,
+    FolderName,
+    NotNegative,
+    Positive,
+    Rate,
+    Settings,
+    Text,
+    as_tuple,
+)
 from tf_transformer.recipe.refusals import refuse, shown
-from tf_transformer.recipe.rules import check_sections, check_task
+from tf_transformer.recipe.rules import check_also, check_fine_tuning, check_sections, check_task
 from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
+
+
+def _with_tuples(value: Any) -> Any:
+    return {key: as_tuple(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+# `rules.py` checks it: what a set is depends on the task.
+Sets = Annotated[dict[str, Any] | None, SkipValidation, BeforeValidator(_with_tuples)]
 
 
 class TokenizerSettings(Settings):
@@ -31,6 +49,9 @@ class TokenizerSettings(Settings):
     kind: Literal[tuple(TOKENIZER_KINDS)] = Field("bpe", description="how the vocabulary is learned")
     vocab_size: Count = Field(description="size of the vocabulary, with the four special tokens")
     joint: bool = Field(True, description="one vocabulary for both languages")
+    keep: bool = Field(
+        True, description="with init_from: keep that model's tokenizer, or learn a new one and map the embeddings"
+    )
 
 
 class ModelSettings(Settings):
@@ -135,6 +156,9 @@ class TrainingSettings(Settings):
         None, description="validations without improvement after which the training ends"
     )
     save_every_seconds: NotNegative = Field(60.0, description="seconds between two saves of the training's state")
+    freeze: Annotated[tuple[Text, ...], BeforeValidator(as_tuple)] = Field(
+        (), description="layers whose weights stay as they are, such as encoder or decoder/layer_0"
+    )
     distribution: Literal["mirrored", "single"] = Field(
         "mirrored", description="all devices, of several machines where TF_CONFIG names them, or one"
     )
@@ -203,11 +227,18 @@ class EvaluationSettings(Settings):
     beam_size: Count = Field(4, description="number of hypotheses in the beam")
     alpha: NotNegative = Field(0.6, le=RANGES["alpha"][1], description="strength of the length penalty")
     extra_length: CountOrZero = Field(50, description="tokens a translation may have beyond its source's")
+    no_repeat_ngram_size: CountOrZero = Field(
+        0, description="a translation has each n-gram of so many tokens at most once; 0 for no such limit"
+    )
     grammar: bool = Field(True, description="for a parser: restrict the search to well-formed trees")
+    also: Sets = Field(
+        None, description="more sets to score, by name: two paths, [source, reference], or a parser's treebank"
+    )
 
     def decoding_options(self) -> DecodingOptions:
         """How the run's model translates, unless it is told otherwise."""
-        return DecodingOptions(beam_size=self.beam_size, alpha=self.alpha, extra_length=self.extra_length)
+        names = "beam_size", "alpha", "extra_length", "no_repeat_ngram_size"
+        return DecodingOptions(**{name: getattr(self, name) for name in names})
 
 
 class Recipe(Settings):
@@ -222,6 +253,9 @@ class Recipe(Settings):
     name: FolderName = Field(description="name of the run's folder")
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(1, description="seed of all random numbers")
     task: Literal["translation", "parsing"] = Field("translation", description="what a sentence is converted to")
+    init_from: Text | None = Field(
+        None, description="a run, or one of its .keras checkpoints, whose weights the training begins with"
+    )
     data: DataSettings
     tokenizer: TokenizerSettings
     model: ModelSettings
@@ -259,11 +293,13 @@ class Recipe(Settings):
     @model_validator(mode="after")
     def _check_across_sections(self) -> Recipe:
         check_task(self)
+        check_also(self)
+        check_fine_tuning(self)
         check_sections(self)
         return self
 
 
-TOP_KEYS = ("name", "seed", "task")
+TOP_KEYS = ("name", "seed", "task", "init_from")
 SECTIONS: dict[str, Any] = {
     name: field.annotation for name, field in Recipe.model_fields.items() if name not in TOP_KEYS
 }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_whole
-from tf_transformer.model_card import CARD
+from tf_transformer.model_card import CARD, read_json
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
@@ -220,6 +220,10 @@ class RunDirectory:
         """
         with written_whole(self.training, "what the training begins with") as partial:
             partial.write_text(json.dumps(known, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def read_training(self) -> dict[str, Any]:
+        """What `write_training` wrote; empty if it is missing or damaged."""
+        return read_json(self.training)
 
     def write_scores(self, scores: dict[str, Any]) -> None:
         """Writes `scores.json`; what it held moves into the list "earlier", or if it is damaged into another file.

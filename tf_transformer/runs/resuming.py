@@ -187,6 +187,8 @@ def find_state(path: str | os.PathLike, recipe: Recipe) -> Path:
     ours, before = recipe.training, theirs.training
     if (ours.ema is None) != (before.ema is None):
         other.append("training.ema")
+    if ours.freeze != before.freeze:
+        other.append("training.freeze")
     if (ours.precision == "mixed_float16") != (before.precision == "mixed_float16"):
         other.append("training.precision")
     if other:

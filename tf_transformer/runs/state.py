@@ -41,6 +41,8 @@ class TrainingState(keras.callbacks.Callback):
         pace: takes the time of an epoch, if anything does.
         seconds_between: how long to train from one state to the next within an epoch; infinite for none there.
         origin_step: the step of the state of another run that this one began from, if it did.
+        save_beginning: whether to save a state before the first step too, so that a training that begins with another
+            model's weights needs that model once.
 
     Attributes:
         step: updates made when the state was saved that training goes on from; 0 at the start.
@@ -58,6 +60,7 @@ class TrainingState(keras.callbacks.Callback):
         pace: Pace | None = None,
         seconds_between: float = 60.0,
         origin_step: int | None = None,
+        save_beginning: bool = False,
     ) -> None:
         super().__init__()
         self.directory = Path(directory)
@@ -67,6 +70,7 @@ class TrainingState(keras.callbacks.Callback):
         self.pace = pace
         self.seconds_between = seconds_between
         self.origin_step = origin_step
+        self.save_beginning = save_beginning
         self.step = self.epoch = 0
         self.seconds = 0.0
         self.ended = False
@@ -144,6 +148,9 @@ class TrainingState(keras.callbacks.Callback):
                 setattr(self.early_stopping, name, value)
         if self.pace:
             self.pace.seconds = self._remembered.get("epoch_seconds", 0.0)
+        if self.save_beginning and not self.saved():
+            self._save([])
+            self.wait()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         # Which Keras has just begun anew; they tell of the whole epoch, and so of what came before the state.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ MANIFEST = "manifest.json"
 FREE = ("source.path", "model.path", "version", "result")
 
 
-def make_manifest(source: Source, model: Path, engine: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def make_manifest(source: Source, models: Sequence[Path], engine: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What the translation depends on, and how many lines it has.
 
     Args:
         source: what is translated.
-        model: the model's folder, or a run's checkpoint.
+        models: the model's folder, or a run's checkpoint; several of an ensemble.
         engine: what runs it.
         options: all that was asked for otherwise than the model has it, as the command's options are called.
     """
@@ -35,7 +35,7 @@ def make_manifest(source: Source, model: Path, engine: str, options: Mapping[str
         "source": {"path": str(source.path), "lines": source.lines, "sha256": source.sha256},
         "shards": len(source),
         "shard_lines": source.shard_lines,
-        "model": {"path": str(model), "sha256": model_checksum(model)},
+        "model": {"path": " + ".join(map(str, models)), "sha256": " + ".join(map(model_checksum, models))},
         "engine": engine,
         "options": dict(options),
         "version": __version__,

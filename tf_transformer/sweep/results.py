@@ -6,13 +6,14 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # The figures of a run's scores.json that are compared, with their digits; those that it has not are left out.
 FIGURES = {"bleu": 2, "f1": 2, "perplexity": 3, "training_seconds": 0}
+OF_ALL_SETS = ("bleu", "f1")  # these of the sets of `evaluation.also` too, as "bleu on NAME"
 
 # (row, seed) -> the run's scores
-Scores = Mapping[tuple[str, int], Mapping[str, float]]
+Scores = Mapping[tuple[str, int], Mapping[str, Any]]
 
 
 class Row(NamedTuple):
@@ -20,7 +21,7 @@ class Row(NamedTuple):
 
     Attributes:
         row: the row's name.
-        figure: "bleu", "f1", "perplexity" or "training_seconds".
+        figure: "bleu", "f1", "perplexity" or "training_seconds"; "bleu on NAME" of another set that was scored.
         values: the figure of each seed that has been trained, by seed.
         mean: their mean.
         deviation: their standard deviation (n - 1); None for a single one.
@@ -58,9 +59,11 @@ def compare(scores: Scores, rows: Sequence[str]) -> list[Row]:
         (32.25, 1.25, 0.354)
     """
     found = []
-    for figure in FIGURES:
+    figures = {run: _figures(each) for run, each in scores.items()}
+    names = dict.fromkeys(name for each in figures.values() for name in each)
+    for figure in sorted(names, key=lambda name: list(FIGURES).index(name.split()[0])):
         of_row = {
-            row: {seed: each[figure] for (name, seed), each in scores.items() if name == row and figure in each}
+            row: {seed: each[figure] for (name, seed), each in figures.items() if name == row and figure in each}
             for row in rows
         }
         base = of_row[rows[0]]
@@ -80,6 +83,19 @@ def compare(scores: Scores, rows: Sequence[str]) -> list[Row]:
                 )
             )
     return found
+
+
+def digits_of(figure: str) -> int:
+    """With how many digits a figure of a `Row` is shown."""
+    return FIGURES[figure.split()[0]]
+
+
+def _figures(scores: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of a run that are compared, by name."""
+    figures = {name: scores[name] for name in FIGURES if name in scores}
+    for other, each in scores.get("also", {}).items():
+        figures |= {f"{name} on {other}": each[name] for name in OF_ALL_SETS if name in each}
+    return figures
 
 
 def _deviation(values: list[float]) -> float | None:

@@ -27,6 +27,7 @@ KEEPING = (
     "training.keep_checkpoints",
     "training.save_every_seconds",
     "training.sample_translations",
+    "tokenizer.keep",  # of fine-tunings alone
 )
 
 
@@ -57,7 +58,7 @@ class SettingsTable(SummaryCallback):
 def settings(recipe: Recipe) -> dict[str, bool | float | str]:
     """The settings that decide how a model learns, by the names that they have in the tab; null has no value there."""
     unused = {f"model.{key}" for key in MODEL_KINDS[recipe.model.kind].without}
-    flat = {key: value for key, value in recipe.flat().items() if value is not None and key not in unused}
+    flat = {key: value for key, value in recipe.flat().items() if value not in (None, ()) and key not in unused}
     first = {name: flat.pop(key) for key, name in FIRST.items() if key in flat}
     others = {key: _simple(value) for key, value in flat.items() if key.startswith(SECTIONS) and key not in KEEPING}
     return {**first, PEAK: _peak(recipe), **others}

@@ -152,6 +152,17 @@ class Tokenizer(tf.Module):
         """
         raise NotImplementedError
 
+    def spelling(self, piece: str) -> tuple[bool, str]:
+        """Tells what a piece spells, whichever kind of tokenizer it is of.
+
+        Args:
+            piece: as `pieces` names it.
+
+        Returns:
+            Whether it begins a word, and its text without the mark that says so.
+        """
+        return piece.startswith("▁"), piece.removeprefix("▁")
+
     def normalize(self, text: str) -> str:
         """Gives the normal form of a text: what `detokenize(tokenize(text))` gives back.
 

@@ -51,6 +51,13 @@ class TokenizerPair(tf.Module):
     def joint(self) -> bool:
         return self.source is self.target
 
+    def same_as(self, other: TokenizerPair) -> bool:
+        """Whether another pair gives the same ids for any text, being made of the same vocabularies."""
+        return self._content() == other._content()
+
+    def _content(self) -> tuple[str, str, bytes, bytes]:
+        return self.kind, self.target_kind, self.source.to_bytes(), self.target.to_bytes()
+
     def save(self, directory: str | PathLike) -> None:
         """Writes plain files: `tokenizer.json`, a `.model` or `.txt` for each vocabulary, and their checksums.
 

@@ -110,6 +110,9 @@ class WordPieceTokenizer(Tokenizer):
     def pieces(self, ids: list[int]) -> list[str]:
         return [piece.decode() for piece in tf.gather(self._vocabulary, tf.constant(ids, tf.int32)).numpy()]
 
+    def spelling(self, piece: str) -> tuple[bool, str]:
+        return not piece.startswith("##"), piece.removeprefix("##")
+
     def normalize(self, text: str) -> str:
         return b" ".join(split_words(tf.constant([text])).to_list()[0]).decode()
 

@@ -7,6 +7,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "callbacks": ["AveragedWeights", "EpochEnds", "Pace", "ValidationBleu"],
         "data_wait": ["DataWait"],
+        "freezing": ["freeze"],
         "loss": ["SmoothedCrossEntropy"],
         "progress": ["ProgressBar"],
         "metrics": ["Perplexity", "TokenAccuracy", "TokenCount"],

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bounded import SECONDS
 from tf_transformer.data.prepared.order import TrainingOrder, cut
 
 ROWS = [7, 5, 3, 2]
@@ -136,7 +137,9 @@ def test_another_process_draws_the_same():
         "order = TrainingOrder(np.arange(99) % 4, [7, 5, 3, 2], [(90, 1.0), (9, 0.5)], seed=5)\n"
         "print([pairs.tolist() for pairs, _ in (order.epoch(3).batch(place) for place in range(9))])"
     )
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS, check=True
+    ).stdout
     order = TrainingOrder(np.arange(99) % 4, ROWS, [(90, 1.0), (9, 0.5)], seed=5)
     assert out.strip() == str(pairs_of(order.epoch(3))[:9])
 

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from tests.bounded import SECONDS, eventually, started
 from tests.data.prepared.small import FEW, prepare, texts_of
 from tests.data.test_batching import judged, texts
 from tests.tiny_run import write_pairs
@@ -25,8 +26,6 @@ from tf_transformer.data.prepared import preparing
 from tf_transformer.data.prepared.store import MANIFEST, PreparedPairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
-
-WAIT = 120  # seconds, for what takes a few
 
 
 def numbered(count):
@@ -151,6 +150,7 @@ def test_other_text_of_the_same_size_is_noticed(tmp_path, console):
     source, target = write_pairs(tmp_path, numbered(50))
     prepare(TextFiles(source, target), tmp_path / "store" / "train")
     source.write_bytes(source.read_bytes().replace(b"s", b"z", 1))
+    os.utime(source, ns=(0, 0))  # a file system's clock may be slower than this test
     prepared = prepare(TextFiles(source, target), tmp_path / "store" / "train", console=console)
     assert "train: other pairs were prepared (50 pairs, CRC-32 " in console.file.getvalue()
     assert sum("z" in text for text, _ in texts_of(prepared)) == 1
@@ -228,8 +228,10 @@ preparing.PART = 100
 
 def slowly():
     for number, pair in enumerate(numbered(2000)):
+        if number == int(sys.argv[2]):
+            time.sleep(10**6)
         if number % 100 == 0:
-            time.sleep(float(sys.argv[2]))
+            time.sleep(0.05)
         yield pair
 
 class Pairs:
@@ -240,23 +242,15 @@ prepare(Pairs(), Path(sys.argv[1]))
 """
 
 
-def start(folder, seconds):
-    return subprocess.Popen([sys.executable, "-c", SLOW, folder, str(seconds)], stderr=subprocess.PIPE, text=True)
-
-
-def ends(process):
-    _, told = process.communicate(timeout=WAIT)
-    assert process.returncode == 0, told
+def prepares(folder, pairs=-1):
+    """A process that prepares 2,000 pairs, or after so many goes on no more."""
+    return started([sys.executable, "-c", SLOW, folder, str(pairs)], stderr=subprocess.PIPE, text=True)
 
 
 def test_one_that_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
-    process = start(tmp_path / "train", 0.2)
-    parts, deadline = tmp_path / ".parts-train", time.monotonic() + WAIT
-    while len(list(parts.glob("0*.npz"))) < 5:
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=WAIT)
+    parts = tmp_path / ".parts-train"
+    with prepares(tmp_path / "train", pairs=1000):
+        eventually(lambda: len(list(parts.glob("0*.npz"))) >= 5)
     made = len(list(parts.glob("0*.npz")))
     assert 5 <= made < 20 and not (tmp_path / "train").exists()
     # One of the parts is damaged, and made again.
@@ -295,9 +289,10 @@ def test_parts_of_other_text_or_limits_are_not_gone_on_with(tmp_path, monkeypatc
 
 
 def test_two_at_once_make_one(tmp_path):
-    processes = [start(tmp_path / "train", 0.05) for _ in range(2)]
-    for process in processes:
-        ends(process)
+    with prepares(tmp_path / "train") as one, prepares(tmp_path / "train") as other:
+        for process in one, other:
+            _, told = process.communicate(timeout=SECONDS)
+            assert process.returncode == 0, told
     assert {path.name for path in tmp_path.iterdir()} == {"train", "lock"}
     assert texts_of(PreparedPairs(tmp_path / "train")) == numbered(2000)
 

@@ -41,8 +41,14 @@ CONFIGURATIONS = {
 }
 
 
-def next_log_probabilities(model, sources, targets, min_length=1):
-    """By the Keras model, of all that may be said next: not padding, and no closing token before its time.
+def repeated(target, size):
+    """The tokens that would end an n-gram which is in the target already."""
+    ngrams = [target[start : start + size] for start in range(len(target) - size + 1)] if size else []
+    return [ngram[-1] for ngram in ngrams if ngram[:-1] == target[len(target) - size + 1 :]]
+
+
+def next_log_probabilities(model, sources, targets, min_length=1, size=0):
+    """By the Keras model, of all that may be said next: not padding, no n-gram twice, no closing token before its time.
 
     The targets have one length.
     """
@@ -51,6 +57,8 @@ def next_log_probabilities(model, sources, targets, min_length=1):
     logits[:, PAD_ID] = -np.inf
     if len(targets[0]) + 1 < min_length:
         logits[:, END_ID] = -np.inf
+    for row, target in enumerate(targets):
+        logits[row, repeated(target, size)] = -np.inf
     logits -= logits.max(axis=-1, keepdims=True)
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
@@ -70,7 +78,11 @@ def search_slowly(model, tokenizers, texts, options):
         if not rows:
             break
         scores = next_log_probabilities(
-            model, [sources[row] for row in rows], [targets[row] for row in rows], options.min_length
+            model,
+            [sources[row] for row in rows],
+            [targets[row] for row in rows],
+            options.min_length,
+            options.no_repeat_ngram_size,
         )
         log_probabilities[rows] += scores.max(axis=-1)
         for row, token in zip(rows, scores.argmax(axis=-1), strict=True):
@@ -105,6 +117,19 @@ def test_greedy_search_and_its_score_are_those_of_the_definition(tmp_path, name)
     assert output["translation"] == translations
     assert len(set(translations)) >= 4  # or else it compares nothing
     np.testing.assert_allclose(output["score"], scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_n_gram_comes_twice(separate, size):
+    model, tokenizers, path = separate
+    options = replace(GREEDY, extra_length=8, no_repeat_ngram_size=size)
+    if size == 1:  # the model has ten tokens, and the closing one
+        options = replace(options, max_length=5)
+    output = translate(path, TEXTS, options)
+    translations, scores = search_slowly(model, tokenizers, TEXTS, options)
+    assert output["translation"] == translations
+    np.testing.assert_allclose(output["score"], scores, atol=1e-4)
+    assert translations != search_slowly(model, tokenizers, TEXTS, replace(options, no_repeat_ngram_size=0))[0]
 
 
 def test_a_beam_of_everything_finds_the_best_of_everything(separate):

@@ -1,0 +1,302 @@
+"""A training that begins with another model's weights: what it takes, what it leaves, what it tells and remembers."""
+
+import hashlib
+import io
+import json
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from rich.console import Console
+
+from tests.experiment.small_recipe import ctrl_c_after
+from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
+from tf_transformer import Transformer, UserError, experiment, load_model, load_recipe
+from tf_transformer.experiment.fine_tuning import Origin, open_origin, take_weights
+from tf_transformer.model_card import read_card
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.terminal import show_scores
+from tf_transformer.tokenizers import map_tokens, train_tokenizers
+
+pytestmark = pytest.mark.usefixtures("eager")
+
+OTHERS = [
+    ("A woman eats the apple pies.", "Eine Frau isst die Apfelkuchen."),
+    ("Our dogs bark.", "Unsere Hunde bellen."),
+]
+OTHERS += PAIRS[:2]
+
+
+@pytest.fixture(scope="module")
+def origin(tiny_run_directory, tmp_path_factory):
+    """A copy of the run, which tests may take away."""
+    return RunDirectory(shutil.copytree(tiny_run_directory.path, tmp_path_factory.mktemp("origin") / "run"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two sets of pairs: those that the origin knows, and others."""
+    folder = tmp_path_factory.mktemp("data")
+    write_pairs(folder)
+    for name in ("pairs.en", "pairs.de"):
+        (folder / name).rename(folder / name.replace("pairs", "known"))
+    write_pairs(folder, OTHERS)
+    return folder
+
+
+def written(path, folder, origin, **changes):
+    """Writes a fine-tuning recipe, without any size; a keyword's `__` stands for the key's point."""
+    pairs = ["pairs.en", "pairs.de"]
+    raw = {
+        "name": "tuned",
+        "init_from": str(origin.path),
+        "data": {"kind": "files", "root": str(folder), "train": pairs, "validation": pairs, "test": pairs},
+        "training": {"steps": 4, "validate_every": 2, "warmup_steps": 1, "distribution": "single"},
+        "tensorboard": {"attention": 0},
+        "evaluation": {"also": {"old": ["known.en", "known.de"]}, "beam_size": 1, "extra_length": 0},
+    }
+    raw["data"] |= {"max_length": MAX_LENGTH, "batch_tokens": 64}
+    raw["training"] |= {"sample_translations": 0, "label_smoothing": 0.0}
+    for key, value in changes.items():
+        *sections, leaf = key.split("__")
+        (raw.setdefault(sections[0], {}) if sections else raw)[leaf] = value
+    path.write_text(yaml.safe_dump(raw))
+    return path
+
+
+def weights(path):
+    return {weight.path: weight.numpy() for weight in load_model(path).weights}
+
+
+# -- what is taken ----
+
+
+@pytest.fixture(scope="module")
+def still(folder, origin, tmp_path_factory):
+    """A fine-tuning that learns nothing, since its rate is 0 as far as float32 knows; and what it told."""
+    told = Console(file=io.StringIO(), width=300)
+    where = tmp_path_factory.mktemp("still")
+    recipe = load_recipe(
+        written(where / "recipe.yaml", folder, origin, training__steps=1, training__validate_every=1),
+        ["training.learning_rate_scale=1.0e-30"],
+    )
+    return experiment.train(recipe, where / "run", told), told.file.getvalue()
+
+
+def test_sizes_and_tokenizer_are_the_origins_where_the_recipe_is_silent(still, origin):
+    ours, theirs = load_recipe(still[0].recipe), load_recipe(origin.recipe)
+    assert (ours.model, ours.tokenizer) == (theirs.model, theirs.tokenizer)
+    assert (still[0].tokenizer / "joint.model").read_bytes() == (origin.tokenizer / "joint.model").read_bytes()
+
+
+def test_it_begins_where_the_origin_ended(still, origin):
+    """Its loss on the origin's test set is the one that the origin's own training wrote down."""
+    known, scores = (json.loads(run.scores.read_text()) for run in (origin, still[0]))
+    assert scores["also"]["old"]["loss"] == pytest.approx(known["loss"], rel=1e-4)
+    assert scores["also"]["old"]["perplexity"] == pytest.approx(known["perplexity"], rel=1e-4)
+    ours, theirs = weights(still[0].best), weights(origin.best)
+    assert ours.keys() == theirs.keys()
+    assert all(np.array_equal(ours[path], theirs[path]) for path in ours)
+
+
+def test_both_domains_are_scored_before_and_after(still, capsys):
+    scores = json.loads(still[0].scores.read_text())
+    assert scores["set"] == "test" and scores["before"].keys() == {"test", "old"} and scores["also"].keys() == {"old"}
+    after = {"test": scores, **scores["also"]}
+    for name, before in scores["before"].items():
+        for figure in ("bleu", "chrf", "perplexity", "sentences"):
+            assert before[figure] == pytest.approx(after[name][figure], rel=1e-5)  # nothing was learned
+    assert scores["before"]["old"]["sentences"] == len(PAIRS) and scores["sentences"] == len(OTHERS)
+    show_scores(scores, as_json=False)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["old", "24", *[f"{scores['before']['old']['bleu']:.2f}"] * 2] in [line[:4] for line in lines]
+
+
+def test_it_tells_and_remembers_where_it_comes_from(still, origin):
+    run, told = still
+    assert f"weights: those of {origin.path}, best.keras; schedule and optimizer begin anew" in told
+    assert "weights: its tokenizer is kept" in told and "before training, old: BLEU" in told
+    page, facts = read_card(run.path)
+    assert f"fine-tuned from `{origin.path}`" in page and "## Fine-tuned from" in page
+    assert facts["fine_tuned_from"]["checkpoint"] == "best.keras" and facts["fine_tuned_from"]["tokenizer"] == "kept"
+    assert "| old | 24 |" in page
+
+
+def test_a_checkpoint_can_be_named(folder, origin, tmp_path):
+    checkpoint = origin.step_checkpoints()[0]
+    opened = open_origin(load_recipe(written(tmp_path / "r.yaml", folder, origin, init_from=str(checkpoint))))
+    assert opened.record()["checkpoint"] == checkpoint.name
+    assert opened.record()["sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    theirs = weights(checkpoint)
+    assert all(np.array_equal(weight.numpy(), theirs[weight.path]) for weight in opened.model.weights)
+
+
+# -- a new tokenizer ----
+
+
+@pytest.mark.parametrize("share", ["all", "target", "none"])
+def test_each_matrix_of_embeddings_is_mapped(share):
+    joint = share == "all"
+    old, new = (train_tokenizers(pairs, "bpe", size, joint) for pairs, size in ((PAIRS, 300), (OTHERS, 290)))
+    there, here = (
+        Transformer(1, 8, 2, 16, size, size, share_embeddings=share, max_length=9, position="learned")
+        for size in (300, 290)
+    )
+    for model in there, here:
+        model.build(((None, None), (None, None)))
+    initial = {weight.path: weight.numpy() for weight in here.weights}
+    theirs = {weight.path: weight.numpy() for weight in there.weights}
+    counts = take_weights(here, new, Origin("there", None, there, old))
+    assert counts.keys() == ({"joint"} if joint else {"source", "target"})
+    ours = {weight.path: weight.numpy() for weight in here.weights}
+    of_source, of_target = (map_tokens(*each) for each in ((old.source, new.source), (old.target, new.target)))
+    expected = {"encoder/embedding/embeddings": of_source}
+    if share != "all":
+        expected["decoder/embedding/embeddings"] = of_target
+    if share == "none":
+        expected["projection/kernel"] = of_target
+    assert sum(value.shape != theirs[path].shape for path, value in ours.items()) == len(expected)
+    for path, value in ours.items():
+        mapping = expected.get(path.removeprefix("transformer/"))
+        if mapping is None:
+            np.testing.assert_array_equal(value, theirs[path])
+            continue
+        arrays = value, theirs[path], initial[path]
+        value, before, first = (each.T for each in arrays) if path.endswith("kernel") else arrays
+        for token in range(290):
+            if token in mapping.kept:
+                row = before[mapping.kept[token]]
+            else:
+                row = before[mapping.averaged[token]].mean(axis=0) if token in mapping.averaged else first[token]
+            np.testing.assert_allclose(value[token], row, rtol=1e-5, atol=1e-7)
+
+
+@pytest.fixture(scope="module")
+def other(folder, tiny_run_directory, tmp_path_factory):
+    """A fine-tuning with a tokenizer of its own, its recipe's file, its origin, and what it told."""
+    where = tmp_path_factory.mktemp("other")
+    origin = RunDirectory(shutil.copytree(tiny_run_directory.path, where / "origin"))
+    changes = {"model__dropout_rate": 0.2, "tokenizer__keep": False, "tokenizer__vocab_size": 330}
+    path = written(where / "r.yaml", folder, origin, **changes, training__steps=2)
+    told = Console(file=io.StringIO(), width=300)
+    return experiment.train(load_recipe(path), where / "run", told), path, origin, told.file.getvalue()
+
+
+def test_a_run_with_another_vocabulary(other):
+    run, *_, told = other
+    assert run.load_tokenizers().source.vocab_size == load_model(run.path).input_vocab_size == 330
+    counts = run.read_training()["fine_tuned_from"]["tokens"]["joint"]
+    assert sum(counts.values()) == 330 and counts["averaged"] > 0
+    kept, averaged = (f"{counts[name]:,}" for name in ("kept", "averaged"))
+    assert f"joint vocabulary of 330 tokens: {kept} kept, {averaged} averaged from their pieces" in told
+    before = json.loads(run.scores.read_text())["before"]["old"]
+    assert before["bleu"] > 90  # the origin is scored with its own tokenizer
+
+
+# -- what does not fit ----
+
+
+def test_sizes_that_do_not_fit_are_told_all_at_once_before_data_is_read(origin, tmp_path):
+    changes = {"model__num_layers": 3, "model__d_model": 64, "model__share_embeddings": "none"}
+    path = written(tmp_path / "r.yaml", tmp_path / "nowhere", origin, **changes, tokenizer__vocab_size=300)
+    with pytest.raises(UserError) as error:
+        experiment.train(load_recipe(path), tmp_path / "run")
+    told = str(error.value)
+    for misfit in (
+        "model.num_layers is 3, there it is 1",
+        "model.d_model is 64, there it is 32",
+        "model.share_embeddings is none, there it is all",
+        "tokenizer.vocab_size is 300, there it is 440",
+    ):
+        assert misfit in told
+    assert "key_dim" not in told and "\n" not in told  # it follows from the width
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"model__position": "learned", "model__max_length": 50}, "model.position is learned, there it is sinusoidal"),
+        ({"tokenizer__kind": "unigram"}, r"tokenizer.kind is unigram, .* \(tokenizer.keep: false learns a new one\)"),
+        ({"training__freeze": ["encoder/layer_7"]}, "no encoder/layer_7; choose from encoder/embedding"),
+    ],
+    ids=["position", "tokenizer", "freeze"],
+)
+def test_one_mistake_is_told_before_data_is_read(origin, tmp_path, changes, told):
+    path = written(tmp_path / "r.yaml", tmp_path / "nowhere", origin, **changes)
+    with pytest.raises(UserError, match=told):
+        experiment.train(load_recipe(path), tmp_path / "run")
+
+
+def test_what_changes_no_weight_may_differ(folder, origin, tmp_path):
+    changes = {"model__dropout_rate": 0.3, "model__max_length": 99, "model__window": 5}
+    recipe = load_recipe(written(tmp_path / "r.yaml", folder, origin, **changes))
+    model, opened = experiment.make_model(recipe, 440, 440), open_origin(recipe)
+    assert take_weights(model, opened.tokenizers, opened) == {}
+    config, theirs = model.get_config(), weights(origin.best)
+    assert (config["dropout_rate"], config["max_length"], config["window"]) == (0.3, 99, 5)
+    assert all(np.array_equal(weight.numpy(), theirs[weight.path]) for weight in model.weights)
+
+
+def test_a_model_that_is_not_there_is_told(origin, tmp_path):
+    path = written(tmp_path / "r.yaml", tmp_path, origin, init_from=str(tmp_path / "no-run"))
+    with pytest.raises(UserError, match=r"r\.yaml: init_from is .*no-run; .* not a run"):
+        load_recipe(path)
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "saved_model.pb").touch()
+    path = written(tmp_path / "r.yaml", tmp_path, origin, init_from=str(tmp_path / "export"))
+    with pytest.raises(UserError, match="an exported model, which can't be trained on; give the run"):
+        load_recipe(path)
+
+
+# -- frozen layers ----
+
+
+def test_frozen_weights_keep_every_bit_on_two_devices(folder, origin, tmp_path):
+    """Whatever else moves weights: decay, an average of the weights, an average of checkpoints."""
+    told = Console(file=io.StringIO(), width=300)
+    changes = {"ema": 0.5, "weight_decay": 0.1, "average_checkpoints": 2, "distribution": "mirrored"}
+    changes |= {"freeze": ["encoder", "decoder/layer_0/self_attention"], "validate_every": 1, "steps": 2}
+    changes = {f"training__{key}": value for key, value in changes.items()} | {"data__batch_tokens": 128}
+    path = written(tmp_path / "r.yaml", folder, origin, **changes, evaluation__also=None)
+    run = experiment.train(load_recipe(path), tmp_path / "run", told)
+    theirs = weights(origin.best)
+    for checkpoint in (run.average, run.best, *run.step_checkpoints()):
+        for name, value in weights(checkpoint).items():
+            frozen = "/encoder/" in name or "/decoder/layer_0/self_attention/" in name
+            if frozen or not name.endswith("key/bias"):  # which has no gradient
+                assert np.array_equal(value, theirs[name]) == frozen, name
+    total = sum(value.size for value in theirs.values())
+    assert f"of {total:,} parameters (encoder, decoder/layer_0/self_attention)" in told.file.getvalue()
+
+
+# -- resuming ----
+
+
+def test_killed_in_its_first_step_it_resumes_without_the_origin_to_the_same_bits(other, tmp_path):
+    whole, path, origin, _ = other
+    killed = RunDirectory(tmp_path / "killed")
+    without = ["evaluation.also=null"]  # which changes no weight
+    with ctrl_c_after(1):
+        experiment.train(load_recipe(path, without), killed.path)
+    assert {state.name for state in killed.training_state.glob("step-*")} == {"step-00000000", "step-00000001"}
+    shutil.rmtree(killed.training_state / "step-00000001")
+    shutil.rmtree(origin.path)
+    with pytest.raises(UserError, match="init_from is"):
+        load_recipe(path)
+    experiment.train(load_recipe(path, without, killed.path), killed.path)
+    ours, theirs = (weights(run.checkpoints / "step-00000002.keras") for run in (killed, whole))
+    assert ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+    ours, theirs = (json.loads(run.scores.read_text()) for run in (killed, whole))
+    assert ours["bleu"] == theirs["bleu"] and ours["before"]["test"]["bleu"] == theirs["before"]["test"]["bleu"]
+    assert "also" not in ours
+    assert load_recipe(killed.recipe).init_from == str(origin.path)  # a run's recipe needs nothing else
+
+
+def test_prepared_with_the_origins_tokenizer(folder, origin, tmp_path):
+    path = written(tmp_path / "r.yaml", folder, origin, evaluation__also=None)
+    told = Console(file=io.StringIO(), width=300)
+    experiment.prepare(load_recipe(path), tmp_path / "run", told)
+    tokens = origin.load_tokenizers().source.encode([source for source, _ in OTHERS])[0].size + len(OTHERS)
+    assert f"({tokens} source" in told.file.getvalue()

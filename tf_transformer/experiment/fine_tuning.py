@@ -1,0 +1,208 @@
+"""Fine-tuning: a training that begins with another model's weights, on its tokenizer or a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+from rich.console import Console
+
+from tf_transformer.data.mixture import Pairs
+from tf_transformer.errors import UserError
+from tf_transformer.experiment.scoring import evaluate_sets
+from tf_transformer.files.checksums import digest
+from tf_transformer.models.kinds import MODEL_KINDS
+from tf_transformer.models.sequence_model import SequenceModel
+from tf_transformer.recipe import Recipe, load_recipe
+from tf_transformer.recipe.origin import origin_run
+from tf_transformer.recipe.refusals import shown
+from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.resuming import Beginning
+from tf_transformer.score_table import in_short
+from tf_transformer.tokenizers import TokenizerPair, map_tokens
+
+# What a fine-tuning may have otherwise: no weight depends on it.
+FREE = ("preset", "dropout_rate", "attention_dropout_rate", "activation_dropout_rate", "window")
+
+_ADVICE = {"task": " (give the same)", "tokenizer": " (tokenizer.keep: false learns a new one)"}
+
+# The weights that have a row, or a column, for each token: whose tokens, and along which axis.
+OF_TOKENS = {
+    "encoder/embedding/embeddings": ("source", 0),
+    "decoder/embedding/embeddings": ("target", 0),
+    "projection/kernel": ("target", 1),
+}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The model that a training begins with.
+
+    Attributes:
+        given: how the recipe names it.
+        checkpoint: its file.
+        model: the model itself, in float32.
+        tokenizers: its tokenizers.
+    """
+
+    given: str
+    checkpoint: Path
+    model: SequenceModel
+    tokenizers: TokenizerPair
+
+    def kept_tokenizers(self, recipe: Recipe) -> TokenizerPair | None:
+        """Its tokenizers, if a recipe keeps them."""
+        return self.tokenizers if recipe.tokenizer.keep else None
+
+    def record(self) -> dict[str, Any]:
+        """What a run remembers of it."""
+        return {"init_from": self.given, "checkpoint": self.checkpoint.name, "sha256": digest(self.checkpoint)}
+
+
+def begins_from_model(recipe: Recipe, beginning: Beginning) -> bool:
+    """Whether a training begins with another model's weights, and has no state yet that holds them."""
+    return recipe.init_from is not None and not beginning.has_state and not beginning.origin
+
+
+def open_origin(recipe: Recipe) -> Origin:
+    """Opens the model that a recipe's `init_from` names.
+
+    Raises:
+        UserError: there is none, it is damaged, or it does not fit the recipe; then all that differs is told.
+    """
+    run = origin_run(recipe.init_from)
+    different = list(_misfits(recipe, load_recipe(run.recipe)))
+    if different:
+        raise UserError(
+            f"init_from is {recipe.init_from}, whose model does not fit this recipe: {'; '.join(different)}; leave "
+            "sizes out, to have what that model has, or begin from another model"
+        )
+    checkpoint = run.best_checkpoint()
+    return Origin(recipe.init_from, checkpoint, load_model(checkpoint, "float32"), run.load_tokenizers())
+
+
+def _misfits(recipe: Recipe, theirs: Recipe) -> Iterator[str]:
+    """Each setting for which the origin's weights would not do, with both values."""
+    compared = [("task", recipe.task, theirs.task)]
+    model, their_model = _weights_settings(recipe), _weights_settings(theirs)
+    compared += [(f"model.{key}", model.get(key), value) for key, value in their_model.items()]
+    if recipe.tokenizer.keep:
+        tokenizer = theirs.tokenizer.model_dump(exclude={"keep"})
+        compared += [(f"tokenizer.{key}", getattr(recipe.tokenizer, key), value) for key, value in tokenizer.items()]
+    for key, here, there in compared:
+        if here != there:
+            advice = _ADVICE.get(key.partition(".")[0], "")
+            yield f"{key} is {shown(here)}, there it is {shown(there)}{advice}"
+
+
+def _weights_settings(recipe: Recipe) -> dict[str, Any]:
+    """The settings of a model that its weights depend on; one that only says what holds anyway counts as not given."""
+    model = recipe.model
+    settings = model.model_dump(exclude={*FREE, *MODEL_KINDS[model.kind].without})
+    if settings.get("position") != "learned":
+        del settings["max_length"]
+    width = model.d_model // model.num_heads
+    for key, usual in ("decoder_layers", model.num_layers), ("key_dim", width), ("value_dim", width):
+        if settings.get(key) == usual:
+            settings[key] = None
+    return settings
+
+
+def begin_from(
+    origin: Origin,
+    model: SequenceModel,
+    recipe: Recipe,
+    tokenizers: TokenizerPair,
+    sets: Mapping[str, Pairs],
+    console: Console,
+) -> dict[str, Any]:
+    """Gives a model the weights of its origin, scores the origin on the sets, and tells both.
+
+    Returns:
+        What the run remembers of it.
+    """
+    counts = take_weights(model, tokenizers, origin)
+    _tell_taken(origin, counts, console)
+    scores = evaluate_sets(origin.model, origin.tokenizers, recipe, sets)
+    for name, figures in scores.items():
+        console.print(f"before training, {name}: {in_short(figures)}", highlight=False, markup=False)
+    return {**origin.record(), "tokens": counts or None, "scores": scores}
+
+
+def _tell_taken(origin: Origin, counts: dict[str, dict[str, int]], console: Console) -> None:
+    lines = [f"weights: those of {origin.given}, {origin.checkpoint.name}; schedule and optimizer begin anew"]
+    for side, count in counts.items():
+        kept, averaged, new = (f"{count[name]:,}" for name in ("kept", "averaged", "new"))
+        lines.append(
+            f"weights: {side} vocabulary of {sum(count.values()):,} tokens: {kept} kept, {averaged} averaged from "
+            f"their pieces in the old one, {new} new"
+        )
+    if not counts:
+        lines.append("weights: its tokenizer is kept, and with it all embeddings")
+    for line in lines:
+        console.print(line, highlight=False, markup=False)
+
+
+def tell_frozen(model: SequenceModel, recipe: Recipe, console: Console) -> None:
+    """Tells how much of a model `training.freeze` keeps as it is."""
+    if recipe.training.freeze:
+        frozen = sum(weight.shape.num_elements() for weight in model.non_trainable_weights)
+        share = f"{frozen:,} of {model.count_params():,} parameters"
+        console.print(f"frozen: {share} ({', '.join(recipe.training.freeze)})", highlight=False, markup=False)
+
+
+def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin) -> dict[str, dict[str, int]]:
+    """Gives a model the weights of another, of the same sizes but for its vocabularies.
+
+    Args:
+        model: built, with the new tokens' first embeddings.
+        tokenizers: its tokenizers; where they are the origin's, all embeddings are taken as they are.
+        origin: what to take from.
+
+    Returns:
+        How many tokens of each vocabulary were kept, averaged and new, by "joint", or "source" and "target"; empty
+        where the tokenizers are the origin's.
+
+    Raises:
+        UserError: the weights have other shapes than the recipe of the origin says.
+    """
+    theirs = {_within(weight): keras.ops.convert_to_numpy(weight) for weight in origin.model.weights}
+    mappings = _mappings(origin.tokenizers, tokenizers)
+    values = {}
+    for weight in model.weights:
+        path = _within(weight)
+        if path not in theirs:
+            raise UserError(f"{origin.checkpoint}: has no weight {path}; give init_from a run of this model")
+        value = theirs[path]
+        if mappings and path in OF_TOKENS:
+            side, axis = OF_TOKENS[path]
+            rows, initial = (each.swapaxes(0, axis) for each in (value, keras.ops.convert_to_numpy(weight)))
+            value = mappings[side].embeddings(rows, initial).swapaxes(0, axis)
+        if value.shape != tuple(weight.shape):
+            raise UserError(
+                f"{origin.checkpoint}: its weight {path} is {value.shape}, but its run's recipe says "
+                f"{tuple(weight.shape)}; give init_from another checkpoint"
+            )
+        values[path] = value
+    for weight in model.weights:
+        weight.assign(values[_within(weight)])
+    sides = ("source",) if tokenizers.joint and origin.tokenizers.joint else ("source", "target")
+    return {"joint" if len(sides) == 1 else side: mappings[side].counts() for side in sides if mappings}
+
+
+def _within(weight: keras.Variable) -> str:
+    """The path of a weight in its model."""
+    return weight.path.partition("/")[2]
+
+
+def _mappings(old: TokenizerPair, new: TokenizerPair) -> dict[str, Any]:
+    """Of each side which old tokens stand for the new ones; nothing where all tokens are the same."""
+    pairs = {"source": (old.source, new.source), "target": (old.target, new.target)}
+    if all(there.to_bytes() == here.to_bytes() for there, here in pairs.values()):
+        return {}
+    mappings = {"source": map_tokens(*pairs["source"])}
+    mappings["target"] = mappings["source"] if old.joint and new.joint else map_tokens(*pairs["target"])
+    return mappings

@@ -1,0 +1,108 @@
+"""Which tokens of an old vocabulary stand for each token of a new one, so that trained embeddings are not lost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tf_transformer.tokenizers.base import END_ID, UNKNOWN_ID, Tokenizer
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # SentencePiece's name of a byte, which is no text
+
+
+@dataclass(frozen=True)
+class TokenMapping:
+    """Where the embeddings of a new vocabulary come from; `map_tokens` makes it.
+
+    Attributes:
+        kept: of each new token that the old vocabulary has too, the old id.
+        averaged: of each other token that the old tokenizer can spell, the ids of its pieces there.
+        new: the tokens of which it knows nothing.
+
+    Example:
+        >>> mapping = TokenMapping(kept={0: 1}, averaged={1: [0, 1]}, new=[2])
+        >>> mapping.embeddings(np.array([[2.0], [4.0]]), initial=np.zeros((3, 1))).tolist()
+        [[4.0], [3.0], [0.0]]
+    """
+
+    kept: dict[int, int]
+    averaged: dict[int, list[int]]
+    new: list[int]
+
+    def counts(self) -> dict[str, int]:
+        """How many tokens are kept, averaged and new."""
+        return {"kept": len(self.kept), "averaged": len(self.averaged), "new": len(self.new)}
+
+    def embeddings(self, old: np.ndarray, initial: np.ndarray) -> np.ndarray:
+        """Gives the new tokens the rows of the old ones.
+
+        Args:
+            old: the trained rows, float (old tokens, ...).
+            initial: what a new token begins with, float (new tokens, ...).
+
+        Returns:
+            Float, in the shape of `initial`.
+        """
+        mapped = initial.copy()
+        for token, there in self.kept.items():
+            mapped[token] = old[there]
+        for token, pieces in self.averaged.items():
+            mapped[token] = old[pieces].astype("float64").mean(axis=0)
+        return mapped
+
+
+def map_tokens(old: Tokenizer, new: Tokenizer) -> TokenMapping:
+    """Finds each token of a new vocabulary in an old one, by what it spells.
+
+    The special tokens are the same in all. A token is kept where the old vocabulary has one that spells the same, at
+    the same place of a word; SentencePiece's `▁dog` is WordPiece's `dog`. Any other is spelled in the old one's pieces,
+    unknown ones left out.
+
+    Args:
+        old: the tokenizer that the embeddings were trained with.
+        new: the tokenizer that takes its place.
+
+    Returns:
+        The mapping.
+
+    Example:
+        >>> from tf_transformer.tokenizers.wordpiece import WordPieceTokenizer
+        >>> special = ["[PAD]", "[UNK]", "[START]", "[END]"]
+        >>> old = WordPieceTokenizer([*special, "dog", "##s", "do", "##g"])
+        >>> new = WordPieceTokenizer([*special, "##s", "dogs", "cat"])
+        >>> mapping = map_tokens(old, new)
+        >>> mapping.kept[4], mapping.averaged, mapping.new
+        (5, {5: [4, 5]}, [6])
+    """
+    # The last one first: of two that spell the same, as a byte and a word may, the first has the place.
+    there = {spelled: token for token, spelled in reversed(list(enumerate(_spellings(old)))) if token > END_ID}
+    kept = {token: token for token in range(END_ID + 1)}
+    averaged, unknown = {}, []
+    for token, (begins, text) in enumerate(_spellings(new)):
+        if token <= END_ID:
+            continue
+        if (begins, text) in there:
+            kept[token] = there[begins, text]
+        elif pieces := _pieces(old, there, begins, text):
+            averaged[token] = pieces
+        else:
+            unknown.append(token)
+    return TokenMapping(kept, averaged, unknown)
+
+
+def _spellings(tokenizer: Tokenizer) -> list[tuple[bool, str]]:
+    return [tokenizer.spelling(piece) for piece in tokenizer.pieces(range(tokenizer.vocab_size))]
+
+
+def _pieces(old: Tokenizer, there: dict[tuple[bool, str], int], begins: bool, text: str) -> list[int]:
+    """What an old tokenizer makes of a token's text, without what is unknown to it."""
+    if not text or _BYTE.fullmatch(text):
+        return []
+    ids = old.encode([text])[0].tolist()
+    if ids and not begins:
+        # It takes the text for a word, so that its first piece begins one; the same within a word is meant.
+        _, first = old.spelling(old.pieces(ids[:1])[0])
+        ids[:1] = [] if first == "" else [there.get((False, first), ids[0])]
+    return [token for token in ids if token != UNKNOWN_ID]

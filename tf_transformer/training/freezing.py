@@ -1,0 +1,65 @@
+"""Layers whose weights stay as they are while the others learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import keras
+
+from tf_transformer.errors import UserError
+
+
+def freeze(model: keras.Model, layers: Sequence[str]) -> int:
+    """Keeps weights from being trained. To be called before the optimizer is built.
+
+    A matrix that several layers share is frozen for all of them.
+
+    Args:
+        model: a built model.
+        layers: the paths of layers, such as "encoder" or "decoder/layer_0/self_attention"; all that is in them is
+            frozen.
+
+    Returns:
+        How many numbers are frozen.
+
+    Raises:
+        UserError: the model has no such layer, or nothing would be left to train; nothing is frozen then.
+
+    Example:
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.training import freeze
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
+        >>> model.build(((None, None), (None, None)))
+        >>> freeze(model, ["encoder/embedding", "projection"])  # two matrices of 20 rows of 8
+        320
+    """
+    paths = {_within(variable): variable for variable in model.trainable_variables}
+    for name in layers:
+        if not any(_is_in(path, name) for path in paths):
+            raise UserError(f"layers: the model has no {name}; choose from {', '.join(_nearest(paths, name))}")
+    frozen = [variable for path, variable in paths.items() if any(_is_in(path, name) for name in layers)]
+    if len(frozen) == len(paths):
+        raise UserError(f"layers: with all of {', '.join(layers)} frozen nothing is left to train; leave out some")
+    for variable in frozen:
+        variable.trainable = False
+    return sum(variable.shape.num_elements() for variable in frozen)
+
+
+def _within(variable: keras.Variable) -> str:
+    """Its path in the model."""
+    return variable.path.partition("/")[2]
+
+
+def _is_in(path: str, layer: str) -> bool:
+    return f"{path}/".startswith(f"{layer.strip('/')}/")
+
+
+def _nearest(paths: Sequence[str], name: str) -> list[str]:
+    """The layers to choose from: those in the part of the name that is right."""
+    within = ""
+    for part in name.strip("/").split("/"):
+        if not any(_is_in(path, within + part) for path in paths):
+            break
+        within += f"{part}/"
+    inner = (path.removeprefix(within).split("/") for path in paths if path.startswith(within))
+    return list(dict.fromkeys(within + parts[0] for parts in inner))
