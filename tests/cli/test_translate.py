@@ -366,4 +366,4 @@ def test_an_export_of_an_earlier_version_works_without_newer_options(command, ec
     del options["replace_unknown"]
     file.write_text(json.dumps(options))
     outcome = command("translate", older, "--replace-unknown", stdin=b"A man.\n")
-    assert outcome.status == 2 and "--replace-unknown" in outcome.err and "export the model again" in outcome.err
+    assert outcome.status == 2 and "--replace-unknown" in outcome.err and "export it again" in outcome.err

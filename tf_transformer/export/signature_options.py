@@ -106,7 +106,7 @@ def with_options(
     """
     for name in sorted(set(OPTION_TYPES) - set(known)):
         if getattr(options, name) != getattr(DecodingOptions, name):
-            raise UserError(f"this is an export of an earlier version, without the option {name}; export it again")
+            raise UserError(f"{name} is missing from this export, which an earlier version made; export it again")
     # Of several samples the best is none drawn by chance.
     values = option_values(options if several else replace(options, num_hypotheses=1))
     values = {name: value for name, value in values.items() if name in known}
