@@ -176,7 +176,7 @@ CASES = [
         RecurrentModel,
         {
             **{"num_layers": 2, "d_model": 8, "dropout_rate": 0.2, "max_length": 9},
-            **{"input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all"},
+            **{"input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all", "output_bias": True},
         },
         [tokens(5), tokens(4)],
         (2, 4, 20),

@@ -58,7 +58,6 @@ TRANSFORMER_ALONE = (
     "activation",
     "position",
     "scale_embeddings",
-    "output_bias",
     "window",
     "next_word",
     "tree_state",

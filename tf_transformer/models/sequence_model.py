@@ -40,8 +40,7 @@ class SequenceModel(ProjectingSteps, keras.Model):
         max_length: the longest sequence that the model is for.
         share_embeddings: "all" (source embedding, target embedding and projection are one matrix), "target" (target
             embedding and projection), or "none".
-        output_bias: whether a bias is added to the logits; a model that takes it has it in its `get_config`, and its
-            `stepper` adds it too.
+        output_bias: whether a bias is added to the logits; the `stepper` of a model that has one adds it too.
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
@@ -206,6 +205,7 @@ class SequenceModel(ProjectingSteps, keras.Model):
             "target_vocab_size": self.target_vocab_size,
             "max_length": self.max_length,
             "share_embeddings": self.share_embeddings,
+            "output_bias": self.output_bias,
         }
 
 

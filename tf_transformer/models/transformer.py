@@ -246,7 +246,6 @@ class Transformer(SequenceModel):
             "activation": self.activation,
             "position": self.position,
             "scale_embeddings": self.scale_embeddings,
-            "output_bias": self.output_bias,
             "window": self.window,
             "next_word": self.next_word,
             "tree_state": self.tree_state,
