@@ -49,8 +49,8 @@ training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: 
   validate_every: 5, keep_checkpoints: 5, average_checkpoints: 0, early_stopping: null, save_every_seconds: 60,
   freeze: [], distribution: mirrored, sample_translations: 3}
 tensorboard: {attention: 2, bleu: 0, histograms: false, graph: false, embeddings: false, profile: null}
-evaluation: {lowercase: false, tokenize: 13a, batch_size: 64, beam_size: 4, alpha: 0.6, extra_length: 50,
-  no_repeat_ngram_size: 0, grammar: true, also: null}
+evaluation: {lowercase: false, tokenize: 13a, batch_size: 64, beam_size: 4, alpha: 0.6, length_offset: 5.0,
+  extra_length: 50, no_repeat_ngram_size: 0, grammar: true, also: null}
 """)
 
 

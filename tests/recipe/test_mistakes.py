@@ -140,7 +140,7 @@ RIGHT = {
     "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
     "training.label_smoothing training.save_every_seconds "
-    "training.r_drop evaluation.alpha model.norm_epsilon",
+    "training.r_drop evaluation.alpha evaluation.length_offset model.norm_epsilon",
     "truth": "tokenizer.joint tokenizer.keep model.norm_first training.jit_compile tensorboard.histograms "
     "tensorboard.graph tensorboard.embeddings evaluation.lowercase evaluation.grammar model.scale_embeddings "
     "model.output_bias",

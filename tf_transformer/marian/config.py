@@ -177,6 +177,7 @@ def search_settings(config: Config, generation: Config, where: Path) -> dict[str
     return {
         "beam_size": beam_size,
         "alpha": float(alpha),
+        "length_offset": 0.0,
         # Translations are as long as there are positions.
         "extra_length": config["max_position_embeddings"],
     }

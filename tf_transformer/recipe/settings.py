@@ -232,6 +232,9 @@ class EvaluationSettings(Settings):
     batch_size: Count = Field(64, description="sentences translated at once")
     beam_size: Count = Field(4, description="number of hypotheses in the beam")
     alpha: NotNegative = Field(0.6, le=RANGES["alpha"][1], description="strength of the length penalty")
+    length_offset: NotNegative = Field(
+        5.0, le=RANGES["length_offset"][1], description="number added to the length in the length penalty"
+    )
     extra_length: CountOrZero = Field(50, description="tokens a translation may have beyond its source's")
     no_repeat_ngram_size: CountOrZero = Field(
         0, description="a translation has each n-gram of so many tokens at most once; 0 for no such limit"
@@ -243,7 +246,7 @@ class EvaluationSettings(Settings):
 
     def decoding_options(self) -> DecodingOptions:
         """How the run's model translates, unless it is told otherwise."""
-        names = "beam_size", "alpha", "extra_length", "no_repeat_ngram_size"
+        names = "beam_size", "alpha", "length_offset", "extra_length", "no_repeat_ngram_size"
         return DecodingOptions(**{name: getattr(self, name) for name in names})
 
 
