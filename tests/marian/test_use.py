@@ -11,8 +11,8 @@ from tests.cli.command import COMMAND
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS
 from tf_transformer import DecodingOptions, cli, load_model
-from tf_transformer.export import Translator
 from tf_transformer.experiment import export_run, export_run_ctranslate2
+from tf_transformer.export import Translator
 from tf_transformer.translation import load_translate
 
 TEXTS = [">>deu<< A man sees a house.", "Our dog", "", "unheard 狗"]
