@@ -62,11 +62,20 @@ class Original:
         self.path = path
 
     def generate(self, texts, **options):
+        """Translations, and their scores, which greedy search has none of."""
         inputs = self.tokenizer(texts, return_tensors="pt", padding=True)
         padding = self.model.config.pad_token_id
         with torch.no_grad():
-            ids = self.model.generate(**inputs, bad_words_ids=[[padding]], forced_eos_token_id=None, **options)
-        return self.tokenizer.batch_decode(ids, skip_special_tokens=True)
+            found = self.model.generate(
+                **inputs,
+                bad_words_ids=[[padding]],
+                forced_eos_token_id=None,
+                return_dict_in_generate=True,
+                output_scores=True,
+                **options,
+            )
+        texts = self.tokenizer.batch_decode(found.sequences, skip_special_tokens=True)
+        return texts, found.get("sequences_scores")
 
 
 @pytest.fixture(scope="module", params=MODELS.values(), ids=MODELS.keys())
@@ -116,21 +125,27 @@ def translator(run):
     return load_translator(run.path)
 
 
-@pytest.mark.parametrize(
-    ("beams", "penalty"), [(1, 1.0), (4, 1.0), (4, 0.0), (3, 1.7)], ids=["greedy", "beam 4", "no penalty", "beam 3"]
-)
-def test_translations_are_the_library_s(original, translator, beams, penalty):
-    """Whose search for longer translations is told not to stop before it could find none better."""
-    options = (
-        {"num_beams": beams, "length_penalty": penalty, "early_stopping": "never"} if beams > 1 else {"num_beams": 1}
-    )
-    expected = original.generate(TEXTS, max_new_tokens=LIMIT, **options)
-    found = translator.translate(TEXTS, beam_size=beams, alpha=penalty, max_length=LIMIT)["translation"].numpy()
-    lengths = [len(ids) for ids in original.tokenizer(text_target=expected)["input_ids"]]
-    # Of what was cut the library takes the best, though something has closed; here what has closed comes first.
-    compared = [row for row, length in enumerate(lengths) if length < LIMIT or beams == 1]
-    assert [found[row].decode() for row in compared] == [expected[row] for row in compared]
-    assert compared
+def test_greedy_translations_are_the_library_s(original, translator):
+    expected, _ = original.generate(TEXTS, num_beams=1, max_new_tokens=LIMIT)
+    found = translator.translate(TEXTS, beam_size=1, max_length=LIMIT)["translation"].numpy()
+    assert [text.decode() for text in found] == expected
+    assert len(set(expected)) > 1
+
+
+@pytest.mark.parametrize(("beams", "penalty"), [(4, 1.0), (4, 0.0), (3, 0.5)], ids=str)
+def test_translations_with_a_beam_are_the_library_s(original, translator, beams, penalty):
+    """But for one of five at most, with the same scores.
+
+    Its beam is filled up again with what has not closed, where ours gets narrower; its search is told not to stop
+    before it could find none better, as ours does.
+    """
+    options = {"num_beams": beams, "length_penalty": penalty, "early_stopping": "never"}
+    expected, scores = original.generate(TEXTS, max_new_tokens=LIMIT, **options)
+    found = translator.translate(TEXTS, beam_size=beams, alpha=penalty, max_length=LIMIT)
+    translations = [text.decode() for text in found["translation"].numpy()]
+    same = [row for row in range(len(TEXTS)) if translations[row] == expected[row]]
+    assert len(same) >= len(TEXTS) - 1, (translations, expected)
+    np.testing.assert_allclose(found["score"].numpy()[same], scores.numpy()[same], rtol=0, atol=1e-4)
 
 
 def test_pytorch_s_own_pickles_are_the_same_model(original, run, tmp_path):
