@@ -1,5 +1,7 @@
 """Everything that can be done with a run can be done with an imported one."""
 
+import json
+import shutil
 import subprocess
 import sys
 
@@ -18,9 +20,18 @@ from tf_transformer.translation import load_translate
 TEXTS = [">>deu<< A man sees a house.", "Our dog", "", "unheard 狗"]
 
 
-def command(*words):
-    """Runs `tf-transformer` in this process."""
-    assert cli.main([str(word) for word in words]) in (0, None)
+@pytest.fixture
+def command(monkeypatch):
+    """Runs `tf-transformer` in this process, eagerly: a few sentences take less time than to trace."""
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")  # which it sets for its own process
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["tf-transformer", *map(str, words)])
+        with eagerly(), pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code in (0, None)
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +56,15 @@ def test_the_command_makes_a_run_and_other_commands_take_it(joint, tmp_path):
     assert "imported from another library" in run("card", tmp_path / "opus")
 
 
-def test_it_can_be_evaluated_and_looked_into(joint, tmp_path, monkeypatch, capsys):
-    source, reference = tmp_path / "pairs.en", tmp_path / "pairs.de"
+def test_it_can_be_evaluated_and_looked_into(joint, tmp_path, command, capsys):
+    source, reference, run = tmp_path / "pairs.en", tmp_path / "pairs.de", tmp_path / "run"
+    shutil.copytree(joint.run.path, run)
     for path, lines in zip((source, reference), zip(*PAIRS[:3], strict=True), strict=True):
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with eagerly():
-        command("evaluate", joint.run.path, "--source", source, "--reference", reference, "--beam-size", 1)
-        assert "BLEU" in capsys.readouterr().out
-        command("inspect", joint.run.path, "Our dog", "--html", tmp_path / "attention.html")
+    command("evaluate", run, "--source", source, "--reference", reference, "--beam-size", 1)
+    assert "BLEU" in capsys.readouterr().out
+    assert json.loads((run / "scores.json").read_text(encoding="utf-8"))["sentences"] == 3
+    command("inspect", run, "Our dog", "--html", tmp_path / "attention.html")
     assert "attention" in (tmp_path / "attention.html").read_text(encoding="utf-8").lower()
 
 
