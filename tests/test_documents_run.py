@@ -62,7 +62,7 @@ SMALLER = {
 # Pages that go on from the example of training from Python, which they name, before its `fit`.
 GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
 NOT_RUN = {
-    "from tf_transformer.marian import import_marian": "needs a model from the network; tests/marian/ does it with random ones",
+    "from tf_transformer.marian import": "needs a model from the network; tests/marian/ has random ones",
     "import apache_beam": "needs Apache Beam; tests/apache_beam/test_documents.py does it",
     "keras.distribution.set_distribution(": "needs the JAX backend; tests/backends/test_data_parallel.py does it",
 }

@@ -140,9 +140,9 @@ def test_the_card_says_where_the_model_is_from(joint):
 
 
 def test_generation_config_comes_before_config(tmp_path):
-    write_folder(tmp_path / "model", generation={"num_beams": 6, "length_penalty": 1.0, "max_length": 512})
+    write_folder(tmp_path / "model", generation={"num_beams": 6, "length_penalty": 1.0, "no_repeat_ngram_size": 3})
     evaluation = load_recipe(import_marian(tmp_path / "model", tmp_path / "run").recipe).evaluation
-    assert (evaluation.beam_size, evaluation.alpha) == (6, 1.0)
+    assert (evaluation.beam_size, evaluation.alpha, evaluation.no_repeat_ngram_size) == (6, 1.0, 3)
 
 
 def test_older_files_hold_copies_and_positions(joint, tmp_path):
@@ -197,7 +197,7 @@ def test_half_precision_is_read(joint, tmp_path):
         ({"decoder_start_token_id": 0}, "decoder_start_token_id is 0; it must be pad_token_id"),
         ({"forced_eos_token_id": 5}, "forced_eos_token_id is 5; it must be eos_token_id, 0"),
         ({"bad_words_ids": [[5]]}, "bad_words_ids is"),
-        ({"no_repeat_ngram_size": 3}, "no_repeat_ngram_size is 3"),
+        ({"repetition_penalty": 1.2}, "repetition_penalty is 1.2"),
         ({"forced_bos_token_id": 7}, "forced_bos_token_id is 7"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings is false"),
         ({"quantization_config": {"bits": 8}}, "quantization_config is"),

@@ -57,7 +57,6 @@ SEARCH_ONLY = {
     "diversity_penalty": 0.0,
     "repetition_penalty": 1.0,
     "encoder_repetition_penalty": 1.0,
-    "no_repeat_ngram_size": 0,
     "encoder_no_repeat_ngram_size": 0,
     "min_length": 0,
     "min_new_tokens": None,
@@ -178,6 +177,7 @@ def search_settings(config: Config, generation: Config, where: Path) -> dict[str
         "beam_size": beam_size,
         "alpha": float(alpha),
         "length_offset": 0.0,
+        "no_repeat_ngram_size": told.get("no_repeat_ngram_size") or 0,
         # Translations are as long as there are positions.
         "extra_length": config["max_position_embeddings"],
     }
