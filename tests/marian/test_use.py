@@ -8,13 +8,16 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+import yaml
 
 from tests.cli.command import COMMAND
 from tests.eager import eagerly
-from tests.tiny_run import PAIRS
+from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import DecodingOptions, cli, load_model
-from tf_transformer.experiment import export_run, export_run_ctranslate2
+from tf_transformer.errors import UserError
+from tf_transformer.experiment import export_run, export_run_ctranslate2, train
 from tf_transformer.export import Translator
+from tf_transformer.recipe import load_recipe
 from tf_transformer.translation import load_translate
 
 TEXTS = [">>deu<< A man sees a house.", "Our dog", "", "unheard 狗"]
@@ -128,10 +131,27 @@ def test_it_learns(joint):
     assert model((source, target))[..., START_ID].numpy().max() < -500
 
 
-def test_training_on_its_recipe_is_refused(joint, tmp_path):
-    from tf_transformer.errors import UserError
-    from tf_transformer.experiment import train
-    from tf_transformer.recipe import load_recipe
+def test_it_is_fine_tuned(joint, tmp_path):
+    """With its tokenizer, and its sizes, which the recipe need not say."""
+    write_pairs(tmp_path)
+    both = ["pairs.en", "pairs.de"]
+    recipe = {
+        "name": "tuned",
+        "init_from": str(joint.run.path),
+        "data": {"kind": "files", "root": str(tmp_path), "train": both, "validation": both, "max_length": 40},
+        "training": {"steps": 2, "validate_every": 2, "distribution": "single", "sample_translations": 0},
+        "tensorboard": {"attention": 0},
+        "evaluation": {"beam_size": 1, "extra_length": 2},
+    }
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    with eagerly():
+        tuned = train(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run")
+    before, after = (load_model(run.path) for run in (joint.run, tuned))
+    changed = [np.abs(a - b).max() for a, b in zip(before.get_weights(), after.get_weights(), strict=True)]
+    assert 0 < max(changed) < 0.1  # two steps from where it was
+    assert after.activation == "swish" and after.output_bias
 
+
+def test_training_on_its_recipe_is_refused(joint, tmp_path):
     with pytest.raises(UserError, match="data.kind is none, as of an imported model"):
         train(load_recipe(joint.run.recipe), tmp_path / "run")
