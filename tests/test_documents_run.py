@@ -62,6 +62,7 @@ SMALLER = {
 # Pages that go on from the example of training from Python, which they name, before its `fit`.
 GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
 NOT_RUN = {
+    "from tf_transformer.marian import": "needs a model from the network; tests/marian/ has random ones",
     "import apache_beam": "needs Apache Beam; tests/apache_beam/test_documents.py does it",
     "keras.distribution.set_distribution(": "needs the JAX backend; tests/backends/test_data_parallel.py does it",
 }
@@ -109,6 +110,7 @@ ONLY_READ = {
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
     "docs/translating_a_corpus.md": "several machines; tests/cli/test_shards.py, tests/shards/ and tests/apache_beam/",
     "docs/more_text.md": "hours; tests/cli/ and tests/recipe/test_back_translation.py run them on few lines",
+    "docs/opus_mt.md": "needs a model from the network; tests/marian/ does it with random ones",
     "docs/sweeps.md": "half an hour; tests/sweep/ does it with two trainings of two steps",
 }
 
