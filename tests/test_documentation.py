@@ -27,7 +27,7 @@ LONG = {
     f"tf_transformer.{name}"
     for name in (
         *("experiment.exporting", "experiment.runner", "experiment.scoring", "export.saved_model"),
-        "inspection.sentence",
+        *("inspection.pharaoh", "inspection.sentence"),
         *("tensorboard.board", "tensorboard.page", "training.data_wait"),
     )
 }

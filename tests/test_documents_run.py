@@ -108,6 +108,7 @@ ONLY_READ = {
     "docs/resuming.md": "tests/runs/ breaks trainings off and goes on",
     "docs/layers.md": "twenty minutes; tests/benchmarks/test_layers.py does a few sizes",
     "docs/paper.md": "hours; tests/benchmarks/test_layers.py and tests/sweep/ do parts of it",
+    "docs/protected_text.md": "tests/cli/test_translate.py does it; and half an hour for the figures",
     "docs/translating_a_corpus.md": "several machines; tests/cli/test_shards.py, tests/shards/ and tests/apache_beam/",
     "docs/more_text.md": "hours; tests/cli/ and tests/recipe/test_back_translation.py run them on few lines",
     "docs/opus_mt.md": "needs a model from the network; tests/marian/ does it with random ones",

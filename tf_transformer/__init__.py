@@ -10,7 +10,7 @@ __version__ = "0.3.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=[
-        *("data", "decoding", "distributed", "export", "inspection", "layers", "models", "runs"),
+        *("data", "decoding", "distributed", "export", "inspection", "layers", "models", "protection", "runs"),
         *("tensorboard", "tokenizers", "training"),
     ],
     submod_attrs={
@@ -40,6 +40,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "models.recurrent": ["RecurrentModel"],
         "models.sequence_model": ["SequenceModel"],
         "models.transformer": ["Transformer"],
+        "protection": ["Glossary"],
         "recipe": ["Recipe", "load_recipe"],
         "runs.directory": ["load_model"],
         "tokenizers": ["TokenizerPair", "train_tokenizers"],

@@ -157,6 +157,7 @@ OTHER_NAMES = {
     **{name: "--" + name for name in ("alpha", "temperature", "seed", "engine", "tokenize", "quantization", "unit")},
     "num_hypotheses": "--nbest",
     "replace_unknown": "--replace-unknown",
+    "protect": "--protect",
     "vocab_size": "tokenizer.vocab_size",
     "layers": "training.freeze",
 }
@@ -209,7 +210,7 @@ def check_can_be_made(path: Path) -> None:
         raise UserError(f"{path}: can't be written: {nearest} is not a folder you can write to; give another path")
 
 
-def check_new_files(html: Path | None, png: Path | None) -> None:
+def check_new_page_and_image(html: Path | None, png: Path | None) -> None:
     """Raises a UserError if a page or an image can't be written, or if the file exists."""
     if html and html == png:
         raise UserError(f"{html}: given for both --html and --png; give two different files")

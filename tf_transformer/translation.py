@@ -238,15 +238,11 @@ def _load_saved_model(path: Path, changes: dict[str, Any], load: LoadSignature |
         signature = load_signature(path, "translate", load)
         return lambda texts: signature(text=_checked(texts))
     signature = load_signature(path, "translate_with_options", load)
-    options, known = own_options(path).changed(**changes), known_options(path)
-    for name in changes:
-        if name not in known:
-            raise UserError(f"{path}: an export of an earlier version, without the option {name}; export it again")
     return with_options(
         lambda texts, prefix, values: signature(text=texts, prefix=prefix, **values),
-        options,
+        own_options(path).changed(**changes),
         several="num_hypotheses" in changes,
-        known=known,
+        known=known_options(path),
     )
 
 

@@ -87,6 +87,10 @@ MEANING = {
     "top_p": ("", "samples from the most likely tokens whose probabilities add up to this, from 1e-6 to 1"),
     "seed": ("", "random seed for sampling; a text's samples do not depend on the rest of the batch"),
     "replace_unknown": ("", "whether an unknown token is replaced with the source word it attends to most"),
+    "protect": (
+        "",
+        "whether links, placeholders, tags and the like, and what stands between ⟦ and ⟧, come out unchanged",
+    ),
     "no_repeat_ngram_size": ("", "a translation has each n-gram of so many tokens at most once; 0 for no such limit"),
 }
 BEST_FIRST = ("batch, n", "translations, best first; if there are fewer than n, the rest are empty")

@@ -43,8 +43,8 @@ def test_help_answers_without_tensorflow():
         (
             "translate",
             "model... [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p "
-            "--seed --replace-unknown --cut --paragraphs --engine --batch-size --json --interactive --shards "
-            "--shard-lines --shard --output",
+            "--seed --replace-unknown --protect --glossary --alignments --cut --paragraphs --engine --batch-size "
+            "--json --interactive --shards --shard-lines --shard --output",
         ),
         (
             "filter",

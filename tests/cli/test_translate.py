@@ -5,6 +5,7 @@ import io
 import json
 import random
 import re
+import shutil
 from dataclasses import asdict
 
 import pytest
@@ -249,6 +250,7 @@ def echo(tmp_path_factory):
             {"temperature": 0.75, "top_k": 5, "top_p": 0.5, "seed": 3},
         ),
         ("--replace-unknown", {"replace_unknown": True}),
+        ("--protect", {"protect": True}),
     ],
 )
 def test_an_option_is_asked_for_in_place_of_the_exports_own(command, echo, words, changed):
@@ -307,3 +309,61 @@ def test_the_nbest_of_a_model(command, tiny_saved_model, tiny_run_directory):
         assert len({text for _, _, text in rows}) == 3
     assert [(number, text) for number, _, text in of_run] == [(number, text) for number, _, text in of_export]
     assert [float(row[1]) for row in of_run] == pytest.approx([float(row[1]) for row in of_export], abs=2e-4)
+
+
+def test_a_glossary_marks_terms(command, echo, tmp_path):
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("man\tHerr\n", encoding="utf-8")
+    outcome = command("translate", echo, "--glossary", glossary, stdin="A Man at www.man.org, €5.\n".encode())
+    text, _, asked = outcome.lines[0].partition("{")
+    assert text == "A ⟦Man|Herr⟧ at www.man.org, €5."
+    assert json.loads("{" + asked)["protect"] is True
+
+
+def test_spans_survive(command, tiny_saved_model, tmp_path):
+    """In the process of a command, with the model's own tokenizer."""
+    source, target = PAIRS[0]
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("house\tSchloss\n", encoding="utf-8")
+    stdin = f"{source} {{name}}\n{source}\n".encode()
+    assert command("translate", tiny_saved_model, "--protect", stdin=stdin).lines == [f"{target} {{name}}", target]
+    for line in command("translate", tiny_saved_model, "--glossary", glossary, stdin=stdin).lines:
+        assert line.count("Schloss") == 1
+
+
+def test_alignments_go_to_a_file_of_their_own(command, tiny_saved_model, tmp_path):
+    source, target = PAIRS[0]
+    file = tmp_path / "alignments.txt"
+    words = "translate", tiny_saved_model, "--alignments", file
+    outcome = command(*words, stdin=f"{source}\n\n{source}\n".encode())
+    assert (outcome.lines, outcome.err) == ([target, "", target], "")
+    first, nothing, last = file.read_text(encoding="utf-8").split("\n")[:-1]
+    assert nothing == "" and first == last
+    links = [tuple(map(int, link.split("-"))) for link in first.split()]
+    assert {word for _, word in links} == set(range(len(target.split())))  # each goes with something
+    assert {word for word, _ in links} <= set(range(len(source.split())))
+    for more in ([], ["--protect"], ["--paragraphs"]):
+        outcome = command(*words, *more, stdin=source.encode())
+        assert (outcome.status, outcome.lines) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("paragraphs", "--paragraphs"), ("protect", "--protect"), ("engine", "--engine ctranslate2")],
+    ids=["paragraphs", "protect", "engine"],
+)
+def test_alignments_are_of_whole_lines_as_the_model_has_them(command, echo, tmp_path, name, words):
+    outcome = command("translate", echo, "--alignments", tmp_path / "new.txt", *words.split())
+    assert outcome.status == 2
+    assert f"--{name}" in outcome.err and not (tmp_path / "new.txt").exists()
+
+
+def test_an_export_of_an_earlier_version_works_without_newer_options(command, echo, tmp_path):
+    """Its signature does not take them, and its options do not name them."""
+    older = shutil.copytree(echo, tmp_path / "older")
+    file = older / "assets.extra" / "decoding_options.json"
+    options = json.loads(file.read_text())
+    del options["replace_unknown"]
+    file.write_text(json.dumps(options))
+    outcome = command("translate", older, "--replace-unknown", stdin=b"A man.\n")
+    assert outcome.status == 2 and "--replace-unknown" in outcome.err and "export the model again" in outcome.err

@@ -45,6 +45,7 @@ OPTIONS = {
     "top_p": 1.0,
     "seed": 0,
     "replace_unknown": False,
+    "protect": False,
     "no_repeat_ngram_size": 0,
 }
 

@@ -47,6 +47,7 @@ INPUTS = {
     "top_p": 1.0,
     "seed": 1,
     "replace_unknown": False,
+    "protect": False,
     "no_repeat_ngram_size": 2,
 }
 

@@ -40,7 +40,7 @@ SIGNATURES = {
             **dict.fromkeys(["beam_size", "num_hypotheses", "min_length", "max_length"], ("int32", "")),
             **dict.fromkeys(["top_k", "seed"], ("int32", "")),
             **dict.fromkeys(["alpha", "temperature", "top_p"], ("float32", "")),
-            "replace_unknown": ("bool", ""),
+            **dict.fromkeys(["replace_unknown", "protect"], ("bool", "")),
         },
         NBEST,
     ),

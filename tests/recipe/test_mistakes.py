@@ -137,7 +137,7 @@ RIGHT = {
     "training.early_stopping training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
     "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.length_offset evaluation.extra_length "
     "evaluation.no_repeat_ngram_size",
-    "point": "model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
+    "point": "data.placeholders model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
     "training.label_smoothing training.save_every_seconds "
     "training.r_drop evaluation.alpha evaluation.length_offset model.norm_epsilon",
@@ -197,6 +197,7 @@ def test_an_int_is_taken_for_a_float_and_becomes_one():
         ("data.target_language=no", "data.target_language is false; it must be text; put it in quotes"),
         ("data.source_language=''", "data.source_language is ''; it must not be empty"),
         ("data.max_ratio=0.5", "greater than or equal to 1"),
+        ("data.placeholders=1.5", "less than or equal to 1"),
         ("data.root=x", "data.root is x; for kind demo, which reads no files, it must be null"),
         ("data.dataset=x", "data.dataset is x; for kind demo it must be null"),
         ("data.train=training", "data.train is training; for kind demo it must be one of train"),
@@ -268,6 +269,8 @@ def test_wrong_value(override, told):
         ([*TREES, "task=translation"], "data.kind is trees, which needs task: parsing"),
         ([*TREES, "data.train=[a, b]"], "data.train is [a, b]; for kind trees it must be the path of one treebank"),
         ([*TREES, "data.damaged=skip"], "data.damaged is 'skip', which kind trees can't: a tree may take several"),
+        ([*PARSING, "data.placeholders=0.5"], "data.placeholders is 0.5; for task parsing it must be 0"),
+        (["tokenizer.kind=wordpiece", "data.placeholders=0.5"], "it must be 0 with tokenizer.kind: wordpiece; or take"),
         ([*PARSING, *TFDS], "data.kind is tfds; for task parsing it must be trees, or demo"),
         ([*PARSING, "tokenizer.joint=true"], "tokenizer.joint is true; for task parsing it must be false: trees"),
         ([*PARSING, "model.share_embeddings=all"], "model.share_embeddings is all; for task parsing it must be target"),

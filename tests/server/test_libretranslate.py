@@ -121,3 +121,33 @@ def test_settings_name_the_limits(client):
     assert settings["keyRequired"] is False
     assert settings["language"]["source"] == {"code": "en", "name": "English"}
     assert settings["language"]["target"] == {"code": "de", "name": "German"}
+
+
+def test_protected_text(client):
+    text = f"{SOURCES[0]} {{name}}"
+    assert translate(client, q=text, protect=True).json() == {"translatedText": f"{TARGETS[0]} {{name}}"}
+    form = {"q": text, "source": "en", "target": "de", "protect": "true"}
+    assert client.post("/translate", data=form).json() == {"translatedText": f"{TARGETS[0]} {{name}}"}
+    assert translate(client, q=SOURCES, protect=False).json() == {"translatedText": TARGETS}
+    many = translate(client, q=[text], protect=True, alternatives=2).json()
+    assert all(other.count("{name}") == 1 for other in many["alternatives"][0])
+    for wrong in ("yes", 1, [True]):
+        answer = translate(client, q=text, protect=wrong)
+        assert (answer.status_code, answer.json()["error"]) == (400, "protect must be true or false")
+
+
+def test_tags_inside_of_a_sentence_do_not_part_it(client):
+    """The sentence is translated as a whole; its tags and entities are there once, and block tags stay outside."""
+    words = SOURCES[0].split()
+    html = (
+        f'<p>{words[0]} <a href="x.html?a&amp;b">{" ".join(words[1:])}</a> &lt;b&gt; &amp;<br></p>\n<p>{SOURCES[1]}</p>'
+    )
+    answer = translate(client, q=html, format="html", protect=True).json()["translatedText"]
+    first, second = answer.split("\n")
+    assert second == f"<p>{TARGETS[1]}</p>"
+    assert first.startswith("<p>") and first.endswith("</p>")
+    inside = first.removeprefix("<p>").removesuffix("</p>")
+    for span in ('<a href="x.html?a&amp;b">', "</a>", "&lt;", "&gt;", "&amp;", "<br>"):
+        assert inside.count(span) == 1
+        inside = inside.replace(span, " ")
+    assert "<" not in inside and "&" not in inside

@@ -13,6 +13,7 @@ from serving import client as serving_client
 from tests.bounded import SECONDS
 from tests.export.model_server import Model, serve
 from tests.export.test_serving import INPUTS, SERVING, SOURCES, TARGETS, inputs_of
+from tf_transformer.export.signature_options import OPTION_TYPES
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +112,7 @@ def test_further_refusals(client, asked, told):
 
 
 def with_options(**changes):
-    names = "beam_size num_hypotheses alpha min_length max_length temperature top_k top_p seed replace_unknown"
-    inputs = {name: INPUTS[name] for name in (*names.split(), "no_repeat_ngram_size")}
+    inputs = {name: INPUTS[name] for name in ("prefix", *OPTION_TYPES)}
     return {"text": ["A man."], **inputs, "prefix": [""], **changes}
 
 

@@ -18,15 +18,16 @@ from tf_transformer.session.graph import graph_for, read_meta_graph
 from tf_transformer.session.signature import load_in_session
 from tf_transformer.translation import load_translate, translate_texts
 
-TEXTS = [PAIRS[0][0], "", "Ein Ärger, 강아지 🐕 " * 3, "the " * 100, "A man"]
+TEXTS = [PAIRS[0][0], "", "A {man} in a <b>house</b>.", "Ein Ärger, 강아지 🐕 " * 3, "the " * 100, "A man"]
 OPTIONS = {
     "beam_size": 3, "num_hypotheses": 2, "alpha": 0.6, "min_length": 1, "max_length": 12, "temperature": 0.0,
     "top_k": 0, "top_p": 1.0, "seed": 0, "replace_unknown": True, "no_repeat_ngram_size": 2,
+    "protect": False,
 }  # fmt: skip
 CALLS = {
     "translate": {"text": TEXTS},
     "translate_with_attention": {"text": TEXTS[:2]},
-    "translate_with_options": {"text": TEXTS, "prefix": ["", "", "Ein", "", "Der"], **OPTIONS},
+    "translate_with_options": {"text": TEXTS, "prefix": ["", "", "", "Ein", "", "Der"], **OPTIONS},
     "score": {"source": [source for source, _ in PAIRS], "target": [target for _, target in PAIRS]},
     "tokenize": {"text": TEXTS},
     "detokenize": {"ids": [[5, 6, 0], [7, 0, 0]]},

@@ -15,7 +15,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.terminal import (
     check_can_be_made,
     check_is_no_file,
-    check_new_files,
+    check_new_page_and_image,
     notes,
     quiet_tensorflow,
     session_loader,
@@ -50,7 +50,7 @@ def inspect(
             raise UserError(f"sentence {number} is not valid UTF-8; set the terminal's encoding to UTF-8")
     if png and len(sentences) > 1:
         raise UserError("--png can show only one sentence; give one, or use --html FILE for several")
-    check_new_files(html, png)
+    check_new_page_and_image(html, png)
     if logdir and logdir.exists() and not logdir.is_dir():
         raise UserError(f"{logdir}: a file; --logdir must be a folder")
     if logdir:

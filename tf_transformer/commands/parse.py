@@ -20,7 +20,7 @@ from tf_transformer.commands.options import (
 from tf_transformer.errors import UserError
 from tf_transformer.terminal import (
     check_is_no_file,
-    check_new_files,
+    check_new_page_and_image,
     cores,
     given,
     notes,
@@ -54,7 +54,7 @@ def parse(
     if sys.stdout is None:
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
-    check_new_files(html, png)
+    check_new_page_and_image(html, png)
     file = None if file == Path("-") else file
     stream = open_sentences(file)
     name = "standard input" if file is None else str(file)

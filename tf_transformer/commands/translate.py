@@ -20,9 +20,11 @@ from tf_transformer.commands.options import (
     models_and_file,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.protection.glossary import Glossary
 from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.terminal import (
     check_is_no_file,
+    check_new_file,
     given,
     notes,
     open_sentences,
@@ -82,6 +84,28 @@ def translate(
             "--replace-unknown", help="Replace an unknown output token with the source word it attends to most."
         ),
     ] = False,
+    protect: Annotated[
+        bool,
+        typer.Option(
+            "--protect",
+            help="Keep links, mail addresses, {placeholders}, tags, numbers with units, emoji, and text between ⟦ and "
+            "⟧ as they are.",
+        ),
+    ] = False,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of terms and their translations, one pair per line with a tab between; they are used wherever a "
+            "term occurs. Includes --protect.",
+        ),
+    ] = None,
+    alignments: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write word alignments to: a line for each translation, such as 0-0 1-2: source word, target "
+            "word, counted from 0."
+        ),
+    ] = None,
     cut: Annotated[
         bool,
         typer.Option("--cut", help="Cut sentences that exceed the model's maximum length, instead of stopping."),
@@ -143,7 +167,9 @@ def translate(
         top_p=top_p,
         seed=seed,
         replace_unknown=replace_unknown or None,
+        protect=protect or glossary is not None or None,
     )
+    terms = Glossary.read(glossary) if glossary else None
     if temperature and alpha is not None and not (nbest or as_json):
         raise UserError(
             "--alpha has no effect here: with --temperature it only changes scores, which are not shown; leave it out, "
@@ -155,9 +181,18 @@ def translate(
         raise UserError("standard output is closed; redirect it to a file or to another command")
     for model in models:
         check_is_no_file(model)
+    if alignments:
+        if protect or glossary or paragraphs or interactive or shards or engine != "tensorflow":
+            raise UserError(
+                "--alignments are of what the model itself reads and writes, line by line; leave out --protect, "
+                "--glossary, --paragraphs, --interactive, --shards and --engine"
+            )
+        check_new_file(alignments)
     if interactive:
-        if file or as_json or paragraphs or shards:
-            raise UserError("--interactive translates what you type; leave out FILE, --json, --paragraphs and --shards")
+        if file or as_json or paragraphs or shards or terms:
+            raise UserError(
+                "--interactive translates what you type; leave out FILE, --json, --paragraphs, --shards and --glossary"
+            )
         from tf_transformer.interactive import converse
 
         converse(models, changes, engine)
@@ -177,7 +212,12 @@ def translate(
             from tf_transformer.paragraphs import translate_paragraphs
             from tf_transformer.translation import load_translate, own_options, translate_texts
 
+            if alignments:
+                from tf_transformer.inspection.pharaoh import load_align
+
         function = load_translate(models, changes, engine, load)
+        if terms:
+            function = terms.applied(function)
         language = source_language(models[0]) if paragraphs else None
         if (
             nbest
@@ -188,6 +228,7 @@ def translate(
         ):
             notes.print(f"--nbest {nbest} raises the beam size from {width} to {nbest}; set another with --beam-size")
         streams = streams_of(engine)
+        align = load_align(models, load) if alignments else None
 
         def translated(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[bytes]:
             texts = [line for _, line in lines]
@@ -197,6 +238,10 @@ def translate(
                 )
             else:
                 translations = translate_texts(function, texts, batch_size, streams, advance, window)
+            if alignments:
+                translations = list(translations)
+                with alignments.open("a", encoding="utf-8") as file:
+                    file.writelines(f"{line}\n" for line in align(texts, [each.text for each in translations]))
             for (number, _), translation in zip(lines, translations, strict=True):
                 if translation.truncated and not cut:
                     raise UserError(
@@ -216,7 +261,12 @@ def translate(
 
         if file is None:
             raise UserError("--shards needs FILE: a shard is found by its place in a file; give one, plain or gzip")
-        options = given(**changes, json=as_json or None, paragraphs=paragraphs or None)
+        options = given(
+            **changes,
+            glossary=terms.fingerprint if terms else None,
+            json=as_json or None,
+            paragraphs=paragraphs or None,
+        )
         translate_in_shards(
             file,
             shard_lines or SHARD_LINES,

@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "demo": ["DemoSource"],
         "failures": ["original_errors"],
         "filters": ["PairCounts", "count_pairs"],
+        "masked": ["MaskedPairs"],
         "noise": ["Noise"],
         "sources": ["TextFiles", "TfdsSource", "TsvFile"],
         "text_filters": ["PairFilter", "PairLimits"],

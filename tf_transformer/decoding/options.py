@@ -31,6 +31,8 @@ class DecodingOptions:
         seed: random seed for sampling.
         no_repeat_ngram_size: a translation has each n-gram of so many tokens at most once; 0 for no such limit.
         replace_unknown: whether an unknown token is replaced with the source word it attends to most.
+        protect: whether links, mail addresses, placeholders, tags, quantities, emoji, and what stands between ⟦ and ⟧
+            come out as they are.
 
     Raises:
         UserError: an invalid value; the message names the option and what is allowed.
@@ -52,6 +54,7 @@ class DecodingOptions:
     top_p: float = 1.0
     seed: int = 0
     replace_unknown: bool = False
+    protect: bool = False
     no_repeat_ngram_size: int = 0
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.data.demo import DemoSource
+from tf_transformer.data.masked import MaskedPairs
 from tf_transformer.data.mixture import Mixture, NoisyPairs, Pairs, TaggedPairs, WeightedSource
 from tf_transformer.data.prepared.batches import EndlessBatches, PreparedBatches
 from tf_transformer.data.prepared.store import PreparedPairs
@@ -48,6 +49,9 @@ def open_source(recipe: Recipe, split: str) -> Pairs:
         if source.tag:
             pairs = TaggedPairs(pairs, source.tag)
         sources.append(WeightedSource(source.name, pairs))
+    if recipe.data.placeholders:
+        masked = [(f"{each.name}, with placeholders", MaskedPairs(each.pairs)) for each in sources]
+        sources += [WeightedSource(*each) for each in masked]
     return Mixture(sources) if len(sources) > 1 else sources[0].pairs
 
 
@@ -118,6 +122,8 @@ def batches_of(recipe: Recipe, prepared: PreparedPairs, row_multiple: int) -> Pr
 def recipe_batches(recipe: Recipe, data: PreparedData, row_multiple: int) -> tuple[EndlessBatches, tf.data.Dataset]:
     """Makes the batches of training, endless, and of validation."""
     weights = [source.weight for source in recipe.data.sources()]
+    if share := recipe.data.placeholders:
+        weights += [weight * share for weight in weights]  # as `open_source` has them
     return (
         batches_of(recipe, data.train, row_multiple).endless(recipe.seed, weights),
         batches_of(recipe, data.validation, row_multiple).once(),

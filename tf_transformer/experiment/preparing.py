@@ -165,7 +165,13 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
         if recipe.task == "parsing":
             tokenizers = train_parsing_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
         else:
-            tokenizers = train_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size, joint=wanted.joint)
+            tokenizers = train_tokenizers(
+                pairs,
+                kind=wanted.kind,
+                vocab_size=wanted.vocab_size,
+                joint=wanted.joint,
+                placeholders=recipe.data.placeholders > 0,
+            )
         partial = folder / ".partial-tokenizer"
         shutil.rmtree(partial, ignore_errors=True)
         tokenizers.save(partial)
@@ -188,6 +194,8 @@ def _settings(recipe: Recipe, split: str) -> dict[str, Any]:
     }
     if any(source.noise for source in sources):  # else what was prepared by an earlier version is still right
         settings["noise"] = [source.noise and source.noise.model_dump() for source in sources]
+    if split == "train" and data.placeholders:
+        settings["placeholders"] = True  # how often they come is decided where batches are made
     if data.kind == "tfds":
         keys = ("dataset", "source_language", "target_language")
         settings |= {key: getattr(data, key) for key in keys}

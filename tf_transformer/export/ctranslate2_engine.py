@@ -197,5 +197,6 @@ def _check(options: DecodingOptions, positions: int) -> None:
     check_positions(options, positions)
     if options.num_hypotheses != 1:
         raise UserError(f"num_hypotheses is {options.num_hypotheses}; CTranslate2 supports only 1; use a SavedModel")
-    if options.replace_unknown:
-        raise UserError("replace_unknown is not supported with CTranslate2; use a SavedModel")
+    for name in ("replace_unknown", "protect"):
+        if getattr(options, name):
+            raise UserError(f"{name} is not supported with CTranslate2; use a SavedModel")

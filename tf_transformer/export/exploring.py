@@ -10,6 +10,7 @@ from tf_transformer.decoding import DecodingOptions, align, shift_right
 from tf_transformer.decoding.candidates import likeliest
 from tf_transformer.decoding.trace import FATES, Record, read_trace
 from tf_transformer.export.signature_options import OPTION_TYPES, PREFIX_LENGTH, Output, check_prefixes, option_tensors
+from tf_transformer.protection.spans import nothing_taken
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Exploring:
         steps = tf.reduce_sum(tf.cast(tf.reduce_any(trace.tokens != 0, axis=[0, 2]), tf.int32))
         tokens, parents, log_probs, token_scores, bounds, fates, wins = (each[:, :steps] for each in trace)
         return {
-            "translation": self._write(text, source_ids, ids, False),
+            "translation": self._write(nothing_taken(text), source_ids, ids, False, False),
             "score": scores,
             "truncated": truncated,
             "token": self.tokenizers.target.piece_texts(tokens),

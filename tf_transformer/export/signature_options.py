@@ -28,6 +28,7 @@ OPTION_TYPES = {
     "top_p": "float32",
     "seed": "int32",
     "replace_unknown": "bool",
+    "protect": "bool",
     "no_repeat_ngram_size": "int32",
 }
 
@@ -37,6 +38,7 @@ PREFIX_LENGTH = (
     "a prefix has as many tokens as its translation may have, or more; shorten it, or raise max_length, or the "
     "extra_length that the translator is made with"
 )
+PREFIX_PROTECTED = "a prefix can't be given where text is protected; leave out one of the two"
 POSITIONS = "more than the model has positions; take no more"  # of min_length
 
 
@@ -98,7 +100,13 @@ def with_options(
         A function of texts, a list or a tensor, and, where it is wanted, of what each translation must begin with,
         strings (batch,). It returns what `Translator.translate` does, and raises a UserError for too few prefixes, and
         for an option or a prefix that the model's positions have no room for.
+
+    Raises:
+        UserError: an option is not known to the signature.
     """
+    for name in sorted(set(OPTION_TYPES) - set(known)):
+        if getattr(options, name) != getattr(DecodingOptions, name):
+            raise UserError(f"this is an export of an earlier version, without the option {name}; export it again")
     # Of several samples the best is none drawn by chance.
     values = option_values(options if several else replace(options, num_hypotheses=1))
     values = {name: value for name, value in values.items() if name in known}
@@ -128,6 +136,6 @@ def _no_prefix(texts: list[str] | tf.Tensor) -> list[str] | tf.Tensor:
 
 def _refusal(message: str, options: DecodingOptions) -> UserError | None:
     """What the signature's own checks found wrong, if it was they that failed."""
-    told = {message: message for message in (PREFIX_SHAPE, PREFIX_LENGTH)}
+    told = {message: message for message in (PREFIX_SHAPE, PREFIX_LENGTH, PREFIX_PROTECTED)}
     told[POSITIONS] = f"min_length is {options.min_length}: {POSITIONS}"
     return next((UserError(line) for check, line in told.items() if check in message), None)

@@ -21,12 +21,16 @@ from tf_transformer.export.exploring import Exploring
 from tf_transformer.export.search import Search, lengths
 from tf_transformer.export.signature_options import (
     OPTION_TYPES,
+    PREFIX_PROTECTED,
     Output,
     batch_of_strings,
     check_prefixes,
     option_tensors,
     with_options,
 )
+from tf_transformer.protection.places import find_places
+from tf_transformer.protection.putting_back import put_back
+from tf_transformer.protection.spans import Taken, nothing_taken, take_out
 from tf_transformer.tokenizers.base import END_ID, START_ID
 
 if TYPE_CHECKING:
@@ -200,10 +204,11 @@ class Translator(Exploring, tf.Module):
         }
 
     def _translate(self, text: tf.Tensor) -> Output:
-        source_ids, truncated = self._read(self.tokenizers.source, text)
+        taken = self._taken(text)
+        source_ids, truncated = self._read(self.tokenizers.source, taken.text)
         ids, scores = self._best(source_ids)
         return {
-            "translation": self._write(text, source_ids, ids, self.options.replace_unknown)[:, 0],
+            "translation": self._write(taken, source_ids, ids)[:, 0],
             "score": scores[:, 0],
             "truncated": truncated,
         }
@@ -216,28 +221,39 @@ class Translator(Exploring, tf.Module):
         return self.functions["translate_with_options"](text, no_prefix, *tensors.values())
 
     def _translate_with_attention(self, text: tf.Tensor) -> Output:
-        source_ids, truncated = self._read(self.tokenizers.source, text)
+        taken = self._taken(text)
+        source_ids, truncated = self._read(self.tokenizers.source, taken.text)
         ids, scores = self._best(source_ids)
         ids = ids[:, 0]
         ids = ids[:, : tf.reduce_max(tf.concat([lengths(ids), [0]], axis=0))]
         return {
-            "translation": self._write(text, source_ids, ids[:, None], self.options.replace_unknown)[:, 0],
+            "translation": self._write(taken, source_ids, ids[:, None])[:, 0],
             "score": scores[:, 0],
             "truncated": truncated,
             **self._looked_at(source_ids, ids),
         }
 
     def _translate_with_options(self, text: tf.Tensor, prefix: tf.Tensor, *options: tf.Tensor) -> Output:
-        source_ids, truncated = self._read(self.tokenizers.source, text)
+        chosen = dict(zip(OPTION_TYPES, options, strict=True))
+        protect, replace_unknown = chosen["protect"], chosen["replace_unknown"]
+        taken = tf.cond(protect, lambda: self._taken(text, True), lambda: self._taken(text, False))
+        source_ids, truncated = self._read(self.tokenizers.source, taken.text)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
-        with tf.control_dependencies([check_prefixes(prefix, text)]):
+        checks = [
+            check_prefixes(prefix, text),
+            tf.debugging.Assert(~protect | tf.reduce_all(prefix == ""), [PREFIX_PROTECTED]),
+        ]
+        with tf.control_dependencies(checks):
             ids, scores, *_ = self._any(source_ids, prefix_ids, False, *options)
-        replace_unknown = dict(zip(OPTION_TYPES, options, strict=True))["replace_unknown"]
-        translation = tf.cond(
-            replace_unknown,
-            lambda: self._write(text, source_ids, ids, True),
-            lambda: self._write(text, source_ids, ids, False),
-        )
+
+        def written(protect: bool) -> tf.Tensor:
+            return tf.cond(
+                replace_unknown,
+                lambda: self._write(taken, source_ids, ids, protect, True),
+                lambda: self._write(taken, source_ids, ids, protect, False),
+            )
+
+        translation = tf.cond(protect, lambda: written(True), lambda: written(False))
         return {"translation": translation, "score": scores, "truncated": truncated}
 
     def _score(self, source: tf.Tensor, target: tf.Tensor) -> Output:
@@ -269,21 +285,60 @@ class Translator(Exploring, tf.Module):
         closing = tf.fill([tf.shape(text)[0], 1], END_ID)
         return tf.concat([tokens[:, :most], closing], axis=1).to_tensor(), tokens.row_lengths() > most
 
-    def _write(self, text: tf.Tensor, source_ids: tf.Tensor, ids: tf.Tensor, replace_unknown: bool) -> tf.Tensor:
-        """Maps ids (batch, hypotheses, length) to texts (batch, hypotheses)."""
+    def _taken(self, text: tf.Tensor, protect: bool | None = None) -> Taken:
+        """What the model reads of texts, and what is kept from it; the translator's own options unless given."""
+        protect = self.options.protect if protect is None else protect
+        return take_out(text, self._has_placeholders) if protect else nothing_taken(text)
+
+    @property
+    def _has_placeholders(self) -> bool:
+        """Whether the model has learned what placeholders are."""
+        return bool(self.tokenizers.source.placeholder_ids and self.tokenizers.target.placeholder_ids)
+
+    def _write(
+        self,
+        taken: Taken,
+        source_ids: tf.Tensor,
+        ids: tf.Tensor,
+        protect: bool | None = None,
+        replace_unknown: bool | None = None,
+    ) -> tf.Tensor:
+        """Maps ids (batch, hypotheses, length) to texts (batch, hypotheses), with its own options unless given."""
+        protect = self.options.protect if protect is None else protect
+        replace_unknown = self.options.replace_unknown if replace_unknown is None else replace_unknown
+        target = self.tokenizers.target
         shape = tf.shape(ids)[:2]
         flat = tf.reshape(ids, [shape[0] * shape[1], tf.shape(ids)[2]])
-        if not replace_unknown:
-            return tf.reshape(self.tokenizers.target.detokenize(flat), shape)
-        repeated = tf.repeat(source_ids, shape[1], axis=0)
+        if not (protect or replace_unknown):
+            return tf.reshape(target.detokenize(flat), shape)
+        source_ids, taken = tf.repeat(source_ids, shape[1], axis=0), taken.repeated(shape[1])
+        alignment = align(self._attend(source_ids, flat)["cross"], source_ids, flat, END_ID)
+        words = self._aligned_words(taken.text, alignment) if replace_unknown else None
+        if not protect:
+            return tf.reshape(target.detokenize_with(flat, words), shape)
+
+        # A column more, so that there is one.
+        flat, alignment = (tf.pad(each, [[0, 0], [0, 1]]) for each in (flat, alignment))
+
+        def text_of(tokens: tf.RaggedTensor) -> tf.Tensor:
+            parts = tokens.with_values(tf.gather(tf.reshape(flat, [-1]), tokens.values))
+            if words is None:
+                return target.detokenize(parts)
+            padded = tf.reshape(tf.pad(words, [[0, 0], [0, 1]]), [-1])
+            return target.detokenize_with(
+                parts.to_tensor(), tokens.with_values(tf.gather(padded, tokens.values)).to_tensor()
+            )
+
+        places = find_places(taken, self.tokenizers.source, target, source_ids, flat, alignment)
+        return tf.reshape(put_back(taken, places, target.begins_word(flat), text_of), shape)
+
+    def _aligned_words(self, text: tf.Tensor, alignment: tf.Tensor) -> tf.Tensor:
+        """The word of the text that each token of its translation is aligned to, string (batch, length)."""
         words, word_of_token = self.tokenizers.source.words(text)
         # The closing token is no word's; where it is all there is, nothing is unknown.
         word_of_token = tf.pad(word_of_token, [[0, 0], [0, 1]])
-        aligned = align(self._attend(repeated, flat)["cross"], repeated, flat, END_ID)
-        rows = tf.repeat(tf.range(shape[0]), shape[1])
-        place = tf.gather(tf.gather(word_of_token, rows), tf.maximum(aligned, 0), batch_dims=1)
-        words = tf.gather(tf.pad(words.to_tensor(), [[0, 0], [0, 1]]), rows)
-        return tf.reshape(self.tokenizers.target.detokenize_with(flat, tf.gather(words, place, batch_dims=1)), shape)
+        place = tf.gather(word_of_token, tf.maximum(alignment, 0), batch_dims=1)
+        return tf.gather(tf.pad(words.to_tensor(), [[0, 0], [0, 1]]), place, batch_dims=1)
 
 
 def make_translator(

@@ -4,5 +4,9 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submod_attrs={"pictures": ["plot_attention"], "sentence": ["Inspection", "inspect", "load_attend"]},
+    submod_attrs={
+        "pharaoh": ["as_pharaoh", "load_align", "word_links"],
+        "pictures": ["plot_attention"],
+        "sentence": ["Inspection", "inspect", "load_attend"],
+    },
 )

@@ -139,6 +139,9 @@ class DataSettings(Settings):
     max_ratio: Annotated[float, Field(ge=1)] | None = Field(
         None, description="largest allowed ratio of the longer side to the shorter"
     )
+    placeholders: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="how often each training pair also comes with placeholders, in an epoch; for protect"
+    )
     batch_tokens: Count = Field(4096, description="most tokens on a side of a batch, padding counted")
     prepared: Text | None = Field(
         None, description="folder of the tokenised pairs, which trainings may share; null for one in the run's folder"

@@ -39,6 +39,7 @@ def check_task(recipe: Recipe) -> None:
             not (recipe.model.next_word and recipe.model.tree_state),
             "false with model.tree_state, which includes it",
         ),
+        ("data.placeholders", not recipe.data.placeholders, "0"),
         ("evaluation.lowercase", not recipe.evaluation.lowercase, "false"),
         ("evaluation.no_repeat_ngram_size", not recipe.evaluation.no_repeat_ngram_size, "0: trees repeat brackets"),
         ("evaluation.tokenize", recipe.evaluation.tokenize == "13a", "left out: it is BLEU's"),
@@ -75,6 +76,9 @@ def check_fine_tuning(recipe: Recipe) -> None:
 
 def check_sections(recipe: Recipe) -> None:
     """Refuses what one section says and another has no room for."""
+    if recipe.data.placeholders and not TOKENIZER_KINDS[recipe.tokenizer.kind].has_symbols:
+        rule = f"0 with tokenizer.kind: {recipe.tokenizer.kind}; or take bpe"
+        refuse("data.placeholders", f"is {recipe.data.placeholders}; it must be {rule}")
     if recipe.model.share_embeddings == "all" and not recipe.tokenizer.joint:
         refuse("model.share_embeddings", "is all, which needs tokenizer.joint: true; or take target or none")
     for key, value, other, limit in (

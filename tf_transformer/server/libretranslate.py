@@ -39,9 +39,11 @@ async def translate(request: Request) -> JSONResponse:
     if text_format not in FORMATS:
         raise Refusal(400, f"format is {text_format!r}; choose text or html")
     alternatives = _alternatives(asked.get("alternatives"), settings.max_alternatives)
+    protect = _flag(asked.get("protect"), "protect")
     model = _model_for(request.app.state.models, source, target)
 
-    results = await unless_gone(request, translate_texts(model, texts, text_format == "html", alternatives))
+    translating = translate_texts(model, texts, text_format == "html", alternatives, protect)
+    results = await unless_gone(request, translating)
     note(request, model.name, texts, [result.text for result in results])
     answer: dict[str, Any] = {"translatedText": [result.text for result in results]}
     if source == "auto":
@@ -155,6 +157,16 @@ def _alternatives(given: Any, most: int) -> int:
     if not 0 <= number <= most:
         raise Refusal(400, f"alternatives is {number}; it must be from 0 to {most}")
     return number
+
+
+def _flag(given: Any, name: str) -> bool:
+    """A truth value; a form has it as text."""
+    known = {None: False, "": False, "false": False, "true": True}
+    if isinstance(given, bool):
+        return given
+    if not isinstance(given, str | None) or given not in known:
+        raise Refusal(400, f"{name} must be true or false")
+    return known[given]
 
 
 def _model_for(models: Models, source: str, target: str) -> ServedModel:

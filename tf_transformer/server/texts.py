@@ -17,6 +17,13 @@ from tf_transformer.translation import Translation
 T = TypeVar("T")
 
 _TAG = re.compile(r"""<[a-zA-Z/!?](?:[^>"']|"[^"]*"|'[^']*')*>""")
+_INLINE = re.compile(
+    r"</?(?:a|abbr|b|bdi|bdo|br|cite|code|data|del|dfn|em|font|i|img|ins|kbd|mark|q|s|samp|small|span|strong|sub|sup|time|u|var|"
+    r"wbr)\b",
+    re.IGNORECASE,
+)
+# They stay what they are where tags are part of a sentence: else <b> and &lt;b&gt; would look the same there.
+_ENTITY_OF_MARKUP = re.compile(r"&(?=(?:lt|gt|amp);)")
 # What stands in these is no text.
 _CLOSED = re.compile(r"<(script|style|textarea)\b", re.IGNORECASE)
 
@@ -39,7 +46,7 @@ class Translated(NamedTuple):
 
 
 async def translate_texts(
-    model: ServedModel, texts: Sequence[str], markup: bool = False, alternatives: int = 0
+    model: ServedModel, texts: Sequence[str], markup: bool = False, alternatives: int = 0, protect: bool = False
 ) -> list[Translated]:
     """Translates texts of any length, the sentences of all of them together.
 
@@ -48,15 +55,19 @@ async def translate_texts(
         texts: plain texts, or with `markup` pieces of HTML, whose tags stay where they are.
         markup: whether they are HTML.
         alternatives: how many other translations are wanted for each, of which there may be fewer.
+        protect: whether links, placeholders and the like come out as they are. Of HTML, tags inside of a sentence then
+            do not part it.
 
     Raises:
         Refusal: a sentence is longer than the model takes.
         TooMany: they have more sentences than may wait.
     """
-    splitting = texts, model.version.languages[0], markup, model.batcher.limits.queue
+    splitting = texts, model.version.languages[0], markup, protect, model.batcher.limits.queue
     documents = await without_blocking(sum(map(len, texts)), _documents, *splitting)
     sentences = [sentence for document in documents for part in document for sentence in part.pieces[1::2]]
-    options = {"num_hypotheses": alternatives + 1} if alternatives else {}
+    options: dict[str, Any] = {"num_hypotheses": alternatives + 1} if alternatives else {}
+    if protect:
+        options["protect"] = True
     results = iter(await model.translate(sentences, **options) if sentences else [])
     return [_translated(document, results, markup, alternatives) for document in documents]
 
@@ -74,13 +85,13 @@ async def without_blocking(characters: int, work: Callable[..., T], *arguments: 
     return await asyncio.to_thread(work, *arguments)
 
 
-def _documents(texts: Sequence[str], language: str, markup: bool, most: int) -> list[list[_Part]]:
+def _documents(texts: Sequence[str], language: str, markup: bool, protect: bool, most: int) -> list[list[_Part]]:
     """Splits texts, as far as they have no more sentences than may wait."""
     documents: list[list[_Part]] = []
     sentences = 0
     for text in texts:
         documents.append([])
-        for part in _parts(text, language, markup):
+        for part in _parts(text, language, markup, protect):
             documents[-1].append(part)
             sentences += len(part.pieces) // 2
             if sentences > most:
@@ -88,12 +99,32 @@ def _documents(texts: Sequence[str], language: str, markup: bool, most: int) -> 
     return documents
 
 
-def _parts(text: str, language: str, markup: bool) -> Iterator[_Part]:
+def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_Part]:
     if not markup:
         yield _Part(False, split(text, language))
         return
-    for is_tag, part in html_parts(text):
+    parts = html_parts(text)
+    if protect:
+        parts = _with_inline_tags(parts)
+    for is_tag, part in parts:
+        if not is_tag and protect:
+            part = _ENTITY_OF_MARKUP.sub("&amp;", part)
         yield _Part(is_tag, [part] if is_tag else split(html.unescape(part), language))
+
+
+def _with_inline_tags(parts: Iterator[tuple[bool, str]]) -> Iterator[tuple[bool, str]]:
+    """Joins text and the tags inside of it, which part no sentence."""
+    text = ""
+    for is_tag, part in parts:
+        if not is_tag or _INLINE.match(part):
+            text += part
+            continue
+        if text:
+            yield False, text
+        text = ""
+        yield is_tag, part
+    if text:
+        yield False, text
 
 
 def html_parts(text: str) -> Iterator[tuple[bool, str]]:
@@ -142,13 +173,22 @@ def _translated(document: list[_Part], results: Iterator[Translation], markup: b
         parts = []
         for part, translations in zip(document, chosen, strict=True):
             text = join(part.pieces, [_ranked(translation, rank) for translation in translations])
-            parts.append(html.escape(text, quote=False) if markup and not part.is_tag else text)
+            parts.append(_escaped(text, "".join(part.pieces)) if markup and not part.is_tag else text)
         return "".join(parts)
 
     best = joined(0)
     others = dict.fromkeys(joined(rank) for rank in range(1, alternatives + 1))
     others.pop(best, None)
     return Translated(best, list(others))
+
+
+def _escaped(text: str, source: str) -> str:
+    """A translation as HTML, in which only the source's own tags and entities are any."""
+    own = {*_TAG.findall(source), *re.findall("&(?:lt|gt|amp);", source)}
+    escaped = html.escape(text, quote=False)
+    for each in sorted(own, key=len, reverse=True):  # tags before the entities in them
+        escaped = escaped.replace(html.escape(each, quote=False), each)
+    return escaped
 
 
 def _ranked(translation: Translation, rank: int) -> str:

@@ -36,6 +36,11 @@ class Tokenizer(tf.Module):
         """The number of ids, the four special ones included."""
         raise NotImplementedError
 
+    @property
+    def placeholder_ids(self) -> list[int]:
+        """The ids of the tokens that stand for protected text, `PLACEHOLDERS` in order; none unless it learned them."""
+        return []
+
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Splits texts into the ids of their pieces.
 
@@ -118,6 +123,17 @@ class Tokenizer(tf.Module):
 
         Returns:
             Strings of the same shape.
+        """
+        raise NotImplementedError
+
+    def begins_word(self, ids: tf.Tensor) -> tf.Tensor:
+        """Tells before which tokens `detokenize` puts a blank, unless they are a text's first.
+
+        Args:
+            ids: any shape, dtype int32.
+
+        Returns:
+            Of the same shape, dtype bool.
         """
         raise NotImplementedError
 

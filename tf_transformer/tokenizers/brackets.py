@@ -116,6 +116,9 @@ class BracketTokenizer(Tokenizer):
     def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
         return tf.where(ids == PAD_ID, "", tf.gather(self._vocabulary, ids))
 
+    def begins_word(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.fill(tf.shape(ids), True)
+
     def pieces(self, ids: list[int]) -> list[str]:
         vocabulary = self.vocabulary
         return [vocabulary[i] for i in ids]

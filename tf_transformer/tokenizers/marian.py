@@ -147,11 +147,13 @@ class MarianTokenizer(Tokenizer):
         return tf.strings.strip(tf.strings.regex_replace(texts, "▁", " "))
 
     def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        pieces = self.piece_texts(self.tokenize(texts).to_tensor())
-        return words_of_pieces(texts, tf.strings.regex_replace(pieces, "^>>", "▁>>"))  # a tag is a word
+        return words_of_pieces(texts, self.begins_word(self.tokenize(texts).to_tensor()))
 
     def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
         return tf.where(ids == PAD_ID, "", tf.gather(self._piece_texts, ids))
+
+    def begins_word(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.strings.regex_full_match(self.piece_texts(ids), "(?s)(▁|>>).*")  # a tag is a word
 
     def pieces(self, ids: list[int]) -> list[str]:
         return [self._pieces[i] for i in ids]

@@ -12,6 +12,7 @@ from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer as text_ops
 
 from tf_transformer.errors import UserError
+from tf_transformer.protection.placeholders import PLACEHOLDERS
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
 
 # SentencePiece takes these for blanks.
@@ -21,12 +22,10 @@ _BLANKS = r"[\s\p{Z}\p{Cc}]+"
 _numbers = itertools.count()
 
 
-def words_of_pieces(texts: tf.Tensor, pieces: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-    """Does the work of `Tokenizer.words`, out of texts' pieces, string (batch, length), padded with empty ones."""
+def words_of_pieces(texts: tf.Tensor, begins: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+    """Does the work of `Tokenizer.words`, knowing which of texts' pieces, bool (batch, length), begin a word."""
     readable = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
     words = tf.strings.split(tf.strings.regex_replace(readable, _BLANKS, " "))
-    # A word's first piece begins with SentencePiece's mark of a blank.
-    begins = tf.strings.regex_full_match(pieces, "(?s)▁.*")
     places = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
     # Where the normal form of a character holds a blank, there are more beginnings than words.
     most = tf.cast(words.row_lengths(), tf.int32) - 1
@@ -105,6 +104,11 @@ class SentencePieceTokenizer(Tokenizer):
     def vocab_size(self) -> int:
         return self._processor.vocab_size()
 
+    @property
+    def placeholder_ids(self) -> list[int]:
+        ids = [self._processor.piece_to_id(name) for name in PLACEHOLDERS]
+        return [] if UNKNOWN_ID in ids else ids
+
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         ids, row_splits = text_ops.sentencepiece_tokenize_op(
             self._resource.for_op(),
@@ -130,11 +134,15 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        return words_of_pieces(texts, self.piece_texts(self.tokenize(texts).to_tensor()))
+        return words_of_pieces(texts, self.begins_word(self.tokenize(texts).to_tensor()))
 
     def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
         names = text_ops.sentencepiece_id_to_string_op(self._resource.for_op(), tf.reshape(ids, [-1]))
         return tf.where(ids == PAD_ID, "", tf.reshape(names, tf.shape(ids)))
+
+    def begins_word(self, ids: tf.Tensor) -> tf.Tensor:
+        # A word's first piece begins with SentencePiece's mark of a blank.
+        return tf.strings.regex_full_match(self.piece_texts(ids), "(?s)▁.*")
 
     def pieces(self, ids: list[int]) -> list[str]:
         return [self._processor.id_to_piece(int(i)) for i in ids]

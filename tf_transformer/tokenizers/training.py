@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Iterator
 
 from tf_transformer.errors import UserError
+from tf_transformer.protection.placeholders import PLACEHOLDERS
 from tf_transformer.tokenizers.brackets import BracketTokenizer
 from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS, TokenizerKind
 from tf_transformer.tokenizers.pair import TokenizerPair
@@ -15,7 +16,11 @@ MAX_PAIRS = 1_000_000
 
 
 def train_tokenizers(
-    pairs: Iterable[tuple[str, str]], kind: str = "bpe", vocab_size: int = 8000, joint: bool = True
+    pairs: Iterable[tuple[str, str]],
+    kind: str = "bpe",
+    vocab_size: int = 8000,
+    joint: bool = True,
+    placeholders: bool = False,
 ) -> TokenizerPair:
     """Learns the vocabularies of both languages, reading the pairs once. The same pairs give the same result.
 
@@ -24,27 +29,33 @@ def train_tokenizers(
         kind: "bpe" or "unigram" (SentencePiece), or "wordpiece".
         vocab_size: the exact number of pieces of a vocabulary, special ones included.
         joint: whether to learn one vocabulary from both sides rather than one from each.
+        placeholders: whether it has tokens that stand for protected text; a model learns them from `MaskedPairs`.
 
     Returns:
         The two tokenizers; where `joint`, the same one twice.
 
     Raises:
-        UserError: for an unknown kind, pairs without text, and a size that the text does not allow.
+        UserError: for an unknown kind, or one that can't have placeholders; pairs without text; and a size that the
+            text does not allow.
 
     Example:
         >>> tokenizer = train_tokenizers([("a dog", "ein Hund")], kind="unigram", vocab_size=270).source
         >>> tokenizer.pieces([0, 1, 2, 3, 4])
         ['<pad>', '<unk>', '<s>', '</s>', '<0x00>']
     """
-    learn = _known(kind).learn
+    chosen = _known(kind)
+    if placeholders and not chosen.has_symbols:
+        able = " or ".join(name for name, each in TOKENIZER_KINDS.items() if each.has_symbols)
+        raise UserError(f"tokenizer kind {kind!r} can't have placeholders; choose {able}")
+    learn, symbols = chosen.learn, PLACEHOLDERS if placeholders else ()
     sample = _sample(_checked(pairs), MAX_PAIRS)
     sources, targets = [source for source, _ in sample], [target for _, target in sample]
     if joint:
-        tokenizer = learn(sources + targets, vocab_size, "the texts of both sides")
+        tokenizer = learn(sources + targets, vocab_size, "the texts of both sides", symbols)
         return TokenizerPair(tokenizer, tokenizer, kind)
     return TokenizerPair(
-        learn(sources, vocab_size, "the source texts"),
-        learn(targets, vocab_size, "the target texts"),
+        learn(sources, vocab_size, "the source texts", symbols),
+        learn(targets, vocab_size, "the target texts", symbols),
         kind,
     )
 
@@ -78,7 +89,7 @@ def train_parsing_tokenizers(
             tokens.update(dict.fromkeys(tree.split()))
             yield sentence
 
-    source = learn(_sample(sentences(), MAX_PAIRS), vocab_size, "the sentences")
+    source = learn(_sample(sentences(), MAX_PAIRS), vocab_size, "the sentences", ())
     return TokenizerPair(source, BracketTokenizer.of_trees(tokens), kind, "brackets")
 
 

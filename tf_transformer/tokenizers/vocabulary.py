@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import sentencepiece
 import tensorflow as tf
@@ -19,7 +20,9 @@ from tf_transformer.tokenizers.wordpiece import SPECIAL_PIECES, WordPieceTokeniz
 MAX_LINE_BYTES = 65_536
 
 
-def learn_sentencepiece(texts: list[str], kind: str, vocab_size: int, where: str) -> SentencePieceTokenizer:
+def learn_sentencepiece(
+    texts: list[str], kind: str, vocab_size: int, where: str, symbols: Sequence[str] = ()
+) -> SentencePieceTokenizer:
     """Learns a vocabulary of SentencePiece.
 
     Args:
@@ -27,6 +30,7 @@ def learn_sentencepiece(texts: list[str], kind: str, vocab_size: int, where: str
         kind: "bpe" or "unigram".
         vocab_size: the exact number of pieces.
         where: whose texts they are, for errors.
+        symbols: what is always a piece by itself, wherever it stands.
 
     Raises:
         UserError: there is no text, or it does not allow the size.
@@ -44,6 +48,7 @@ def learn_sentencepiece(texts: list[str], kind: str, vocab_size: int, where: str
             character_coverage=0.99999,
             max_sentence_length=MAX_LINE_BYTES,
             num_threads=1,
+            user_defined_symbols=list(symbols),
             pad_id=PAD_ID,
             unk_id=UNKNOWN_ID,
             bos_id=START_ID,

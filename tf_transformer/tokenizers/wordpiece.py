@@ -104,6 +104,9 @@ class WordPieceTokenizer(Tokenizer):
     def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
         return tf.where(ids == PAD_ID, "", tf.gather(self._vocabulary, ids))
 
+    def begins_word(self, ids: tf.Tensor) -> tf.Tensor:
+        return ~tf.strings.regex_full_match(self.piece_texts(ids), "(?s)##.+")
+
     def pieces(self, ids: list[int]) -> list[str]:
         return [piece.decode() for piece in tf.gather(self._vocabulary, tf.constant(ids, tf.int32)).numpy()]
 

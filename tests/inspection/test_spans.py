@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS
-from tf_transformer.server.spans import token_spans
+from tf_transformer.inspection.spans import token_spans
 from tf_transformer.tokenizers import train_tokenizers
 
 TEXTS = [

@@ -14,7 +14,10 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # SentencePiece: one byte of a charact
 _NO_TEXT = {"", "<pad>", "<s>", "</s>", "[PAD]", "[START]", "[END]"}
 
 
-def token_spans(tokens: Sequence[str], text: str) -> list[tuple[int, int] | None]:
+Span = tuple[int, int]
+
+
+def character_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
     """Finds the characters that each token is made of.
 
     Tokens are of a text's normal form, and some are unknown. So their letters are compared with the text's, blanks left
@@ -25,10 +28,10 @@ def token_spans(tokens: Sequence[str], text: str) -> list[tuple[int, int] | None
         text: what they are the tokens of.
 
     Returns:
-        Start and end of each, in UTF-16 units, which JavaScript counts in; None for a token without a character.
+        Start and end of each; None for a token without a character.
 
     Example:
-        >>> token_spans(["▁A", "▁do", "g", ".", "</s>"], "A dog.")
+        >>> character_spans(["▁A", "▁do", "g", ".", "</s>"], "A dog.")
         [(0, 1), (2, 4), (4, 5), (5, 6), None]
     """
     owned = list(_letters_of_tokens(tokens))
@@ -46,9 +49,14 @@ def token_spans(tokens: Sequence[str], text: str) -> list[tuple[int, int] | None
         for i, (_, owners) in enumerate(owned[a:a_end]):
             for owner in owners:
                 places.setdefault(owner, []).extend([here[i]] if same == "equal" else here)
-    units = [0, *accumulate(len(character.encode("utf-16-le", "surrogatepass")) // 2 for character in text)]
     found = (places.get(token) for token in range(len(tokens)))
-    return [(units[min(at)], units[max(at) + 1]) if at else None for at in found]
+    return [(min(at), max(at) + 1) if at else None for at in found]
+
+
+def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
+    """As `character_spans`, in UTF-16 units, which JavaScript counts in."""
+    units = [0, *accumulate(len(character.encode("utf-16-le", "surrogatepass")) // 2 for character in text)]
+    return [span and (units[span[0]], units[span[1]]) for span in character_spans(tokens, text)]
 
 
 def _letters_of_tokens(tokens: Sequence[str]) -> Iterator[tuple[str, range]]:

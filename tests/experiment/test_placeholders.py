@@ -1,0 +1,51 @@
+"""Data of a recipe with `data.placeholders`."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
+from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.experiment.preparing import prepare_data
+from tf_transformer.recipe import load_recipe
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.resuming import Beginning
+
+SHARE = 0.25
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """The recipe and its prepared data."""
+    folder = tmp_path_factory.mktemp("placeholders")
+    write_pairs(folder)
+    recipe = load_recipe(RECIPE, settings(folder, data__placeholders=SHARE, tokenizer__vocab_size=430))
+    pairs = [open_source(recipe, split) for split in ("train", "validation")]
+    run = RunDirectory.create(folder / "run")
+    return recipe, prepare_data(recipe, run, Beginning(goes_on=False, has_state=False), *pairs, Console(quiet=True))
+
+
+def test_every_pair_comes_plain_and_with_placeholders(prepared):
+    _, data = prepared
+    counts = [source.counts.kept for source in data.train.manifest.sources]
+    assert counts == [len(PAIRS)] * 2
+    assert [source.name for source in data.train.manifest.sources][1].endswith("with placeholders")
+    placeholders = data.tokenizers.source.placeholder_ids
+    for side in (data.train.source, data.train.target):
+        has = [np.isin(side.rows(np.array([i]))[0], placeholders).any() for i in range(2 * len(PAIRS))]
+        assert has == [False] * len(PAIRS) + [True] * len(PAIRS)
+    assert not np.isin(data.validation.source.ids, placeholders).any()
+
+
+def test_so_often_in_an_epoch(prepared):
+    recipe, data = prepared
+    batches, _ = recipe_batches(recipe, data, 1)
+    placeholders = data.tokenizers.source.placeholder_ids
+    plain = masked = 0
+    for (source, _), *_ in islice(iter(batches.from_step(0)), 60):
+        rows = source.numpy()[source.numpy().any(axis=1)]
+        with_placeholders = np.isin(rows, placeholders).any(axis=1)
+        plain, masked = plain + np.sum(~with_placeholders), masked + np.sum(with_placeholders)
+    assert masked / plain == pytest.approx(SHARE, rel=0.1)

@@ -1,0 +1,59 @@
+"""Terms of a glossary, and how they are found in texts."""
+
+import pytest
+
+from tf_transformer.errors import UserError
+from tf_transformer.protection.glossary import Glossary
+
+TERMS = {"dog": "Hund", "fire truck": "Feuerwehrauto", "truck": "Lastwagen", "US": "USA", "größe": "size", "c++": "C++"}
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("A dog.", "A ⟦dog|Hund⟧."),
+        ("Dogs and a hotdog", "Dogs and a hotdog"),  # whole words alone
+        ("DOG Dog", "⟦DOG|Hund⟧ ⟦Dog|Hund⟧"),
+        ("US and us", "⟦US|USA⟧ and us"),  # as it is written
+        ("Fire  truck, truck", "⟦Fire  truck|Feuerwehrauto⟧, ⟦truck|Lastwagen⟧"),  # the longer one
+        ("GRÖSSE Größe größer", "GRÖSSE ⟦Größe|size⟧ größer"),
+        ("in C++, not C", "in ⟦C++|C++⟧, not C"),
+        ("www.dog.com, {dog} and <dog> with ⟦dog⟧", "www.dog.com, {dog} and <dog> with ⟦dog⟧"),
+        ("", ""),
+    ],
+)
+def test_marks(text, marked):
+    assert Glossary(TERMS).mark([text]) == [marked]
+
+
+def test_is_read_from_a_file(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_bytes("\ufeffdog\tHund\r\n\n fire truck \t Feuerwehrauto \n".encode())
+    assert Glossary.read(path).terms == {"dog": "Hund", "fire truck": "Feuerwehrauto"}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"dog Hund\n", "line 1: give a source term, a tab"),
+        (b"dog\tHund\ncat\t\n", "line 2: give a source term, a tab"),
+        (b"dog\tHund\ndog\tKatze\n", "line 2: 'dog' is there twice"),
+        (b"\n", "has no term"),
+        (b"a|b\tHund\n", "'a|b' is no term"),
+        (b"\xff\tHund\n", "not valid UTF-8 at byte 0"),
+        (None, "can't be read"),
+    ],
+    ids=["no tab", "empty", "twice", "nothing", "reserved", "bytes", "missing"],
+)
+def test_mistakes(tmp_path, content, told):
+    path = tmp_path / "terms.tsv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match="terms.tsv") as raised:
+        Glossary.read(path)
+    assert told in str(raised.value)
+
+
+def test_one_string_is_no_list_of_texts():
+    with pytest.raises(UserError, match="texts"):
+        Glossary(TERMS).mark("A dog.")

@@ -1,0 +1,33 @@
+"""What is protected, by Python's regular expressions and by TensorFlow's."""
+
+import re
+
+import pytest
+import tensorflow as tf
+
+from tf_transformer.protection.patterns import PATTERN
+
+# Each with what is protected in brackets.
+TEXTS = [
+    "See [https://example.com/a?b=c#d], or ([www.example.org]).",
+    "Mail [a.b+c@mail.example.com].",
+    "Hi [{name}], [{{user.id}}] [${x}] [%s] [%1$d] [%(n)s]",
+    "[<b>]dog[</b>] [&amp;] [<br/>] 3 < 4 > 2",
+    'A [<a href="https://example.com">]link[</a>]',
+    "[5 km], [3.5 kg]; [10%] of [20 °C]; [-5°C] [30m²] [60 km/h] [€5] [$3.50] [5 €] [5\u00a0min] [1,000 MB] [12:30 h]",
+    "3 [%s]",
+    "[👩🏽‍🚒] [🇩🇪][❤️] [☀]",
+    "[⟦Hund⟧] [⟦⟧] [⟦a b|c⟧] [⟦x {y} z⟧]",
+    "3 men, 2 a.m., 10 miles, 5 the, F16 m, 2016",
+    "3 hübsche, 4 müde, 5 große und 2 süße Hunde",  # no hours, metres and grams: RE2 takes ü for no letter of a word
+    "a@b and http and { and 50",
+]
+
+
+@pytest.mark.parametrize("number", range(len(TEXTS)))
+def test_what_is_protected(number):
+    expected = TEXTS[number]
+    text = re.sub(r"[\[\]]", "", expected)
+    assert re.sub(r"\[\]", "", re.sub(PATTERN, r"[\1\3]\2", text)) == expected
+    by_tensorflow = tf.strings.regex_replace([text], PATTERN, r"[\1\3]\2").numpy()[0].decode()
+    assert re.sub(r"\[\]", "", by_tensorflow) == expected

@@ -1,0 +1,139 @@
+"""Protected spans are taken out and put back: by hand, and for whatever a model may write and attend to."""
+
+import random
+
+import pytest
+import tensorflow as tf
+
+from tf_transformer.protection.placeholders import PLACEHOLDERS
+from tf_transformer.protection.places import find_places
+from tf_transformer.protection.putting_back import put_back
+from tf_transformer.protection.spans import take_out
+from tf_transformer.tokenizers import TokenizerPair, WordPieceTokenizer, train_tokenizers
+from tf_transformer.tokenizers.base import END_ID
+
+pytestmark = pytest.mark.usefixtures("eager")
+
+SOURCE_WORDS = ["the", "old", "dog", "sees", "a", "big", "cat", "at", "night"]
+TARGET_WORDS = ["der", "alte", "Hund", "sieht", "eine", "große", "Katze", "in", "Nacht"]
+WORDS = [*SOURCE_WORDS, *".,!()", *TARGET_WORDS]
+SPANS = ["{name}", "www.example.com", "<b>", "5 km", "😀", "⟦x⟧"]
+
+
+@pytest.fixture(scope="module")
+def tokenizers(eager) -> dict[str, TokenizerPair]:
+    """A word is one token in all of them; the last has placeholders."""
+    pairs = [(" ".join(WORDS), " ".join(WORDS))] * 50
+    pieces = WordPieceTokenizer(["[PAD]", "[UNK]", "[START]", "[END]", *WORDS, "##s"])
+    return {
+        "wordpiece": TokenizerPair(pieces, pieces, "wordpiece"),
+        "bpe": train_tokenizers(pairs, vocab_size=400),
+        "placeholders": train_tokenizers(pairs, vocab_size=410, placeholders=True),
+    }
+
+
+def written(pair: TokenizerPair, text: str, translation: str, alignment: list[int]) -> str:
+    """The text's spans in a translation, whose tokens are aligned to those of what the model reads of the text."""
+    taken = take_out([text], bool(pair.source.placeholder_ids))
+    source_ids = tf.pad(pair.source.tokenize(taken.text).to_tensor(), [[0, 0], [0, 1]], constant_values=END_ID)
+    ids = tf.pad(pair.target.tokenize([translation]).to_tensor(), [[0, 0], [0, 1]], constant_values=END_ID)
+    ids = tf.pad(ids, [[0, 0], [0, 2]])
+    assert len(alignment) == ids.shape[1] - 3
+    alignment = tf.constant([[*alignment, source_ids.shape[1] - 1, -1, -1]])
+    places = find_places(taken, pair.source, pair.target, source_ids, ids, alignment)
+
+    def text_of(tokens: tf.RaggedTensor) -> tf.Tensor:
+        return pair.target.detokenize(tokens.with_values(tf.gather(ids[0], tokens.values)))
+
+    (result,) = put_back(taken, places, pair.target.begins_word(ids), text_of).numpy()
+    return result.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "alignment", "expected"),
+    [
+        # What stands before it in the source stands before it in the translation.
+        ("the dog {name} sees", "der Hund sieht", [0, 1, 2], "der Hund {name} sieht"),
+        # At either end.
+        ("{name} sees the dog", "der Hund sieht", [1, 2, 0], "{name} der Hund sieht"),
+        ("{name} the dog", "der Hund", [0, 1], "{name} der Hund"),
+        ("the dog 😀", "der Hund", [0, 1], "der Hund 😀"),
+        # Another order of words: what is nearest in the source counts most.
+        ("dog {name} sees the cat", "eine Katze sieht der Hund", [2, 3, 1, 0, 0], "eine Katze sieht der Hund {name}"),
+        ("at night the dog {name} sees", "der Hund sieht in Nacht", [2, 3, 4, 0, 1], "der Hund {name} sieht in Nacht"),
+        # A full stop goes with a full stop, whatever it attends to.
+        ("the dog {name}.", "der Hund.", [0, 1, 0], "der Hund {name}."),
+        ("the dog. {name}", "der Hund.", [0, 1, 1], "der Hund. {name}"),
+        # Tags stay at their words.
+        ("the <b>dog</b> sees", "der Hund sieht", [0, 1, 2], "der <b>Hund</b> sieht"),
+        ("<i>the</i> dog", "der Hund", [0, 1], "<i>der</i> Hund"),
+        # Brackets and several side by side.
+        ("the dog ({name}) sees", "der Hund () sieht", [0, 1, 2, 3, 4], "der Hund ({name}) sieht"),
+        ("the <b>{name}</b> dog", "der Hund", [0, 1], "der <b>{name}</b> Hund"),
+        # Nothing but spans, or none.
+        ("{name} 5 km", "", [], "{name} 5 km"),
+        ("the dog", "der Hund", [0, 1], "der Hund"),
+        # A term takes the place of the words that are aligned to it; of several, the last ones.
+        ("the ⟦old dog|Katze⟧ sees", "der alte Hund sieht", [0, 1, 2, 3], "der Katze sieht"),
+        ("⟦old dog|Katze⟧ sees", "alte sieht Hund", [0, 2, 1], "alte sieht Katze"),
+        # Nothing is aligned to it: as if the model had not read it.
+        ("the ⟦dog|Katze⟧ sees", "der sieht", [0, 2], "der Katze sieht"),
+    ],
+)
+def test_by_hand(tokenizers, text, translation, alignment, expected):
+    assert written(tokenizers["bpe"], text, translation, alignment) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "expected"),
+    [
+        # Where the model wrote it, whatever is aligned to what.
+        ("{name} sees the dog", "der Hund sieht ⟦0⟧", "der Hund sieht {name}"),
+        ("the {name} at 5 km.", "⟦1⟧ der ⟦0⟧.", "5 km der {name}."),
+        # Written twice, or one that stands for nothing: it goes.
+        ("the {name} sees", "der ⟦0⟧ sieht ⟦0⟧ ⟦7⟧", "der {name} sieht"),
+        # Lost: put back by the alignment of the others.
+        ("the {name} sees", "der sieht", "der {name} sieht"),
+        ("the ⟦dog|Hund⟧ sees", "der ⟦0⟧ sieht", "der Hund sieht"),
+    ],
+)
+def test_placeholders_by_hand(tokenizers, text, translation, expected):
+    pair = tokenizers["placeholders"]
+    count = pair.target.tokenize([translation]).row_lengths()[0]
+    read = {0: 0, int(count) - 1: int(pair.source.tokenize(take_out([text], True).text).row_lengths()[0]) - 1}
+    assert written(pair, text, translation, [read.get(place, 0) for place in range(count)]) == expected
+
+
+def test_beyond_the_placeholders_spans_are_put_back_by_the_alignment(tokenizers):
+    spans = [f"{{{number}}}" for number in range(len(PLACEHOLDERS) + 2)]
+    text = " ".join(spans)
+    assert written(tokenizers["placeholders"], text, " ".join(PLACEHOLDERS), [0] * 2 * len(PLACEHOLDERS)) == text
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "placeholders"])
+def test_each_span_comes_out_once_and_the_rest_stays(tokenizers, kind):
+    """Whatever the model writes, and whatever it attends to."""
+    generator, pair = random.Random(kind), tokenizers[kind]
+    for _ in range(40):
+        spans = generator.choices(SPANS[:-1], k=generator.randrange(4))
+        words = generator.sample(SOURCE_WORDS, 5) + spans
+        generator.shuffle(words)
+        says = generator.sample(TARGET_WORDS, 6)
+        with_placeholders = says + generator.choices(PLACEHOLDERS, k=3) * (kind == "placeholders")
+        generator.shuffle(with_placeholders)
+        translation = " ".join(with_placeholders)
+        count = int(pair.target.tokenize([translation]).row_lengths()[0])
+        read = int(pair.source.tokenize(take_out([" ".join(words)], kind == "placeholders").text).row_lengths()[0])
+        result = written(pair, " ".join(words), translation, [generator.randrange(read) for _ in range(count)])
+        rest = result
+        for span in sorted(spans, key=len, reverse=True):
+            assert span in rest
+            rest = rest.replace(span, " ", 1)
+        assert rest.split() == [word for word in with_placeholders if word in says]
+
+
+def test_without_spans_nothing_changes():
+    texts = ["the dog", "", "  two  blanks ", "3 dogs < 4", "a \x1d b"]
+    taken = take_out(texts, True)
+    assert [text.decode() for text in taken.text.numpy()] == [*texts[:-1], "a   b"]
+    assert taken.spans.shape == (5, 0)

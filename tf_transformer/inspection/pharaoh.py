@@ -1,0 +1,121 @@
+"""Alignments in the form of the decoder Pharaoh, which other tools read: `0-0 1-2`, by words."""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from tf_transformer.inspection.spans import character_spans
+from tf_transformer.translation import LoadSignature, is_saved_model, load_signature, load_translator, paths_of
+
+# The weights of all layers and heads take the square of the longest sentence's length.
+SENTENCES_AT_ONCE = 8
+
+# Gives the alignments of source texts and their translations, in the Pharaoh form
+Align = Callable[[Sequence[str], Sequence[str]], Iterator[str]]
+
+
+def load_align(path: str | os.PathLike | Sequence[str | os.PathLike], load: LoadSignature | None = None) -> Align:
+    """Loads what aligns texts with their translations.
+
+    Args:
+        path: a run's folder or one of its checkpoints, or a SavedModel's folder; several runs for an ensemble.
+        load: what loads a SavedModel's signature; TensorFlow for Python unless given.
+
+    Returns:
+        A function of source texts and translations, whose model's cross-attention tells which words belong together.
+
+    Raises:
+        UserError: nothing of the kind is there, or it is damaged.
+
+    Example:
+        >>> import tempfile
+        >>> import tf_transformer as tt
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=280, target_vocab_size=280, max_length=64)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     align = load_align(tt.export_saved_model(tt.Translator(model, tokenizers), f"{folder}/small"))
+        ...     [line] = align(["dog"], ["ein Hund"])
+        >>> line
+        '0-0 0-1'
+    """
+    paths = paths_of(path)
+    if len(paths) == 1 and is_saved_model(paths[0]):
+        attention = load_signature(paths[0], "attention", load)
+    else:
+        attention = load_translator(paths).functions["attention"]
+
+    def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[str]:
+        order = sorted(range(len(sources)), key=lambda i: len(sources[i]) + len(targets[i]))
+        lines: dict[int, str] = {}
+        for start in range(0, len(order), SENTENCES_AT_ONCE):
+            batch = order[start : start + SENTENCES_AT_ONCE]
+            output = attention(source=[sources[i] for i in batch], target=[targets[i] for i in batch])
+            columns = [np.asarray(output[name]) for name in ("source_tokens", "target_tokens", "alignment")]
+            for i, *row in zip(batch, *columns, strict=True):
+                lines[i] = as_pharaoh(word_links(sources[i], targets[i], *row))
+        return (lines[i] for i in range(len(sources)))
+
+    return align
+
+
+def word_links(
+    source: str,
+    target: str,
+    source_tokens: Sequence[str | bytes],
+    target_tokens: Sequence[str | bytes],
+    alignment: Sequence[int],
+) -> list[tuple[int, int]]:
+    """Which words of two texts belong together: those of which a token of one is aligned to a token of the other.
+
+    Args:
+        source: a text; its words are what stands between blanks.
+        target: its translation.
+        source_tokens: the source's tokens, as the vocabulary has them.
+        target_tokens: those of the translation.
+        alignment: for each of these the place of a source token, or -1.
+
+    Returns:
+        Places of words in source and target, counted from 0, in order.
+
+    Example:
+        >>> tokens = ["▁A", "▁green", "house", ".", "</s>"], ["▁Ein", "▁Gewächs", "haus", ".", "</s>"]
+        >>> word_links("A greenhouse.", "Ein Gewächshaus.", *tokens, [0, 1, 2, 3, 4])
+        [(0, 0), (1, 1)]
+    """
+    source_words, target_words = (
+        _words_of_tokens(tokens, text) for tokens, text in ((source_tokens, source), (target_tokens, target))
+    )
+    return sorted(
+        {
+            (source_word, target_word)
+            for words, place in zip(target_words, alignment, strict=True)
+            if place >= 0
+            for target_word in words
+            for source_word in source_words[place]
+        }
+    )
+
+
+def as_pharaoh(links: Sequence[tuple[int, int]]) -> str:
+    """Links in the Pharaoh form.
+
+    Example:
+        >>> as_pharaoh([(0, 0), (1, 2)])
+        '0-0 1-2'
+    """
+    return " ".join(f"{source}-{target}" for source, target in links)
+
+
+def _words_of_tokens(tokens: Sequence[str | bytes], text: str) -> list[range]:
+    """The words that each token has characters of; a token may have some of several, and a control token has none."""
+    names = [token.decode("utf-8", "replace") if isinstance(token, bytes) else token for token in tokens]
+    starts = [word.start() for word in re.finditer(r"\S+", text)]
+    return [
+        range(bisect_right(starts, span[0]) - 1, bisect_right(starts, span[1] - 1)) if span else range(0)
+        for span in character_spans(names, text)
+    ]

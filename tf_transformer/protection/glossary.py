@@ -1,0 +1,115 @@
+"""A glossary: terms of the source language, each with the translation that it is to have."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tf_transformer.errors import UserError, check_is_list
+from tf_transformer.protection.patterns import PATTERN
+from tf_transformer.protection.placeholders import CLOSING, OPENING
+
+# They have a meaning in a mark: ⟦dog|Hund⟧.
+_RESERVED = f"{OPENING}|{CLOSING}"
+
+
+class Glossary:
+    """Marks terms in texts, so that their translations come out as they are given.
+
+    A term is found as whole words. One in lower case is found in any case, as at the beginning of a sentence; another
+    only as it is written. Of two terms at one place the longer counts. What is protected anyway, such as a link, has no
+    terms.
+
+    Args:
+        terms: source term -> target term.
+
+    Raises:
+        UserError: there is no term, or one is empty, or has one of the characters ⟦ ⟧ |.
+
+    Example:
+        >>> glossary = Glossary({"dog": "Hund", "fire truck": "Feuerwehrauto"})
+        >>> glossary.mark(["Dog and fire truck: see dog.example or www.dog.com."])
+        ['⟦Dog|Hund⟧ and ⟦fire truck|Feuerwehrauto⟧: see ⟦dog|Hund⟧.example or www.dog.com.']
+    """
+
+    def __init__(self, terms: Mapping[str, str]) -> None:
+        if not terms:
+            raise UserError("the glossary has no term; give at least one, with its translation")
+        for term in [*terms, *terms.values()]:
+            if not term.strip() or set(term) & set(_RESERVED):
+                raise UserError(
+                    f"{term!r} is no term of a glossary; it must not be blank, or contain {OPENING}, {CLOSING} or |"
+                )
+        self.terms = dict(terms)
+        self._in_lower_case = {" ".join(term.split()): other for term, other in terms.items() if term == term.lower()}
+        self._as_written = {" ".join(term.split()): other for term, other in terms.items() if term != term.lower()}
+        longest_first = sorted({*self._in_lower_case, *self._as_written}, key=len, reverse=True)
+        # With "\s+" between its words a term is found across any blanks.
+        found = "|".join(
+            f"(?i:{_words(term)})" if term in self._in_lower_case else _words(term) for term in longest_first
+        )
+        self._pattern = re.compile(rf"{PATTERN}|(?<!\w)(?P<term>{found})(?!\w)")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike) -> Glossary:
+        """Reads a file of lines `source term<TAB>target term`, UTF-8; blank lines are passed over.
+
+        Raises:
+            UserError: it can't be read, or a line is no such pair, or two lines have the same term.
+        """
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise UserError(f"{path}: the glossary can't be read ({error.strerror}); give a file of terms") from None
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}: not valid UTF-8 at byte {error.start:,}; convert the glossary to UTF-8") from None
+        terms: dict[str, str] = {}
+        for number, line in enumerate(text.split("\n"), start=1):
+            if not line.strip():
+                continue
+            columns = [column.strip() for column in line.split("\t")]
+            if len(columns) != 2 or not all(columns):
+                raise UserError(f"{path}, line {number}: give a source term, a tab and its target term")
+            if columns[0] in terms:
+                raise UserError(f"{path}, line {number}: {columns[0]!r} is there twice; give each term once")
+            terms[columns[0]] = columns[1]
+        try:
+            return cls(terms)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells it from another glossary."""
+        return hashlib.sha256(json.dumps(self.terms, sort_keys=True).encode()).hexdigest()
+
+    def mark(self, texts: Sequence[str]) -> list[str]:
+        """Marks the terms of texts, for a translation with the option `protect`.
+
+        Raises:
+            UserError: `texts` is one string.
+        """
+        check_is_list(texts, "texts")
+        return [self._pattern.sub(self._marked, text) for text in texts]
+
+    def applied(self, translate: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+        """A function that marks texts before it gives them to one that translates."""
+        return lambda texts: translate(self.mark(texts))
+
+    def _marked(self, found: re.Match) -> str:
+        term = found["term"]
+        if term is None:  # protected as it is
+            return found[0]
+        words = " ".join(term.split())
+        target = self._as_written.get(words) or self._in_lower_case[words.lower()]
+        return f"{OPENING}{term}|{target}{CLOSING}"
+
+
+def _words(term: str) -> str:
+    return r"\s+".join(map(re.escape, term.split()))

@@ -1,0 +1,146 @@
+"""Where in a translation its protected spans go, as TensorFlow ops."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.protection.spans import Taken
+from tf_transformer.tokenizers.base import END_ID, PAD_ID, Tokenizer
+
+# Marks that are no part of the word that they stand beside, unlike a hyphen.
+_MARKS = r"▁?[.,;:!?()\[\]{}\"„“”«»…]+"
+_BLANK = "▁"  # as a token of its own: it stands before a placeholder, and goes with it
+
+
+class Places(NamedTuple):
+    """Which tokens of translations stay, and where among them the spans go.
+
+    Attributes:
+        stays: bool (batch, length); the others are placeholders, and what spans replace.
+        gaps: int32 (batch, spans), how many of the tokens that stay come before each span.
+    """
+
+    stays: tf.Tensor
+    gaps: tf.Tensor
+
+
+def find_places(
+    taken: Taken, source: Tokenizer, target: Tokenizer, source_ids: tf.Tensor, ids: tf.Tensor, alignment: tf.Tensor
+) -> Places:
+    """Finds a place for each span.
+
+    It is that of its placeholder, the first if the model wrote it twice. If the model read a text in place of the span,
+    it is that of the words aligned to this text, which do not stay. Else the alignment of the other tokens tells.
+
+    Args:
+        taken: what was taken out of the texts.
+        source: the tokenizer of the texts.
+        target: that of the translations.
+        ids: int32 (batch, length), the translations, with at least one padding token.
+        source_ids: int32 (batch, source length), what the model read.
+        alignment: int32 (batch, length), as `align` gives it: for each token the place in the source.
+    """
+    is_token = (ids != PAD_ID) & (ids != END_ID)
+    number_of_tokens = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
+    starts_word = _starts_word(target, ids)
+    alignment = _with_full_stops(source, target, source_ids, ids, alignment)
+    begin, end = (_count_tokens(source, text) for text in (taken.before, taken.until))
+
+    of_placeholder = _first(_placeholders_of(target, ids, taken.is_span))
+    aligned = (alignment[:, None] >= begin[:, :, None]) & (alignment[:, None] < end[:, :, None])
+    aligned &= is_token[:, None] & taken.is_replacing[:, :, None]
+    replaced = tf.where(
+        tf.reduce_any(of_placeholder, axis=2, keepdims=True), of_placeholder, _last_words(aligned, starts_word)
+    )
+    stays = is_token & ~_is_placeholder(target, ids) & ~tf.reduce_any(replaced, axis=1)
+
+    place = tf.where(
+        tf.reduce_any(replaced, axis=2),
+        tf.argmax(tf.cast(replaced, tf.int32), axis=2, output_type=tf.int32),
+        _by_alignment(alignment, begin, stays, starts_word & is_token, number_of_tokens),
+    )
+    stay_before = tf.cumsum(tf.cast(tf.pad(stays, [[0, 0], [0, 1]]), tf.int32), axis=1, exclusive=True)
+    place = tf.where(taken.is_span, place, tf.shape(ids)[1])
+    return Places(stays, tf.gather(stay_before, place, batch_dims=1))
+
+
+def _by_alignment(
+    alignment: tf.Tensor, begin: tf.Tensor, stays: tf.Tensor, starts_word: tf.Tensor, number_of_tokens: tf.Tensor
+) -> tf.Tensor:
+    """Before which token each span goes, int32 (batch, spans).
+
+    Tokens aligned to what stands before the span in the source should come before it here too, and the others behind
+    it. Not all can where the order of words differs: the nearer a token's source is to the span, the more it counts.
+    """
+    behind = alignment[:, None] >= begin[:, :, None]
+    distance = tf.where(behind, alignment[:, None] - begin[:, :, None], begin[:, :, None] - 1 - alignment[:, None])
+    weight = tf.cast(stays[:, None], tf.float32) / tf.square(1.0 + tf.cast(distance, tf.float32))
+    before_it, behind_it = (tf.where(behind, *either) for either in ((0.0, weight), (weight, 0.0)))
+    ends = [[0, 0], [0, 0], [1, 0]]
+    agreeing = tf.cumsum(tf.pad(before_it, ends), axis=2)
+    agreeing += tf.reverse(tf.cumsum(tf.pad(tf.reverse(behind_it, [2]), ends), axis=2), [2])
+    # Not inside a word, but behind the last token, too.
+    is_end = tf.range(tf.shape(stays)[1] + 1) == number_of_tokens[:, None]
+    allowed = tf.pad(starts_word, [[0, 0], [0, 1]]) | is_end
+    return tf.argmax(tf.where(allowed[:, None], agreeing, -1.0), axis=2, output_type=tf.int32)
+
+
+def _with_full_stops(
+    source: Tokenizer, target: Tokenizer, source_ids: tf.Tensor, ids: tf.Tensor, alignment: tf.Tensor
+) -> tf.Tensor:
+    """The alignment, but for a full stop or the like at the end: it goes with the source's, whatever it attends to."""
+    ends = []
+    for tokenizer, tokens in ((source, source_ids), (target, ids)):
+        is_token = (tokens != PAD_ID) & (tokens != END_ID)
+        last = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)[:, None] - 1
+        is_mark = tf.strings.regex_full_match(tokenizer.piece_texts(tokens), _MARKS)
+        ends.append((is_mark & (tf.range(tf.shape(tokens)[1]) == last), last))
+    (source_mark, last), (target_mark, _) = ends
+    return tf.where(target_mark & tf.reduce_any(source_mark, axis=1, keepdims=True), last, alignment)
+
+
+def _last_words(aligned: tf.Tensor, starts_word: tf.Tensor) -> tf.Tensor:
+    """Of the words that have an aligned token, the last ones without another word between: bool, as `aligned` is.
+
+    An article before a noun, which is often aligned to it as well, stays where there is something between them.
+    """
+    word = tf.cumsum(tf.cast(starts_word, tf.int32), axis=1)
+    of_one_word = word[:, :, None] == word[:, None, :]
+    aligned = tf.reduce_any(aligned[:, :, None] & of_one_word[:, None], axis=3)
+    others_behind = tf.cumsum(tf.cast(~aligned, tf.int32), axis=2, reverse=True)
+    fewest = tf.reduce_min(tf.where(aligned, others_behind, tf.int32.max), axis=2, keepdims=True)
+    return aligned & (others_behind == fewest)
+
+
+def _placeholders_of(target: Tokenizer, ids: tf.Tensor, is_span: tf.Tensor) -> tf.Tensor:
+    """Which tokens are each span's placeholder, bool (batch, spans, length)."""
+    placeholders = tf.constant([*target.placeholder_ids, -1], tf.int32)
+    number = tf.minimum(tf.range(tf.shape(is_span)[1]), tf.size(placeholders) - 1)
+    return (ids[:, None] == tf.gather(placeholders, number)[:, None]) & is_span[:, :, None]
+
+
+def _is_placeholder(target: Tokenizer, ids: tf.Tensor) -> tf.Tensor:
+    """Which tokens are placeholders, or the blanks before them, bool (batch, length)."""
+    if not target.placeholder_ids:
+        return tf.fill(tf.shape(ids), False)
+    is_placeholder = tf.reduce_any(ids[:, :, None] == tf.constant(target.placeholder_ids, tf.int32), axis=2)
+    is_next = tf.pad(is_placeholder[:, 1:], [[0, 0], [0, 1]])
+    return is_placeholder | (is_next & (target.piece_texts(ids) == _BLANK))
+
+
+def _first(flags: tf.Tensor) -> tf.Tensor:
+    return flags & (tf.cumsum(tf.cast(flags, tf.int32), axis=-1) == 1)
+
+
+def _starts_word(target: Tokenizer, ids: tf.Tensor) -> tf.Tensor:
+    """Before which tokens a word ends, or a mark such as a full stop begins or ends, bool (batch, length)."""
+    is_mark = tf.strings.regex_full_match(target.piece_texts(ids), _MARKS)
+    return target.begins_word(ids) | is_mark | tf.pad(is_mark[:, :-1], [[0, 0], [1, 0]])
+
+
+def _count_tokens(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.Tensor:
+    """How many tokens each text has, int32, in the shape of the texts."""
+    counts = tokenizer.tokenize(tf.reshape(texts, [-1])).row_lengths()
+    return tf.reshape(tf.cast(counts, tf.int32), tf.shape(texts))
