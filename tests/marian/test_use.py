@@ -12,11 +12,12 @@ import yaml
 
 from tests.cli.command import COMMAND
 from tests.eager import eagerly
+from tests.export.conftest import with_nothing_but
 from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import DecodingOptions, cli, load_model
 from tf_transformer.errors import UserError
-from tf_transformer.experiment import export_run, export_run_ctranslate2, train
-from tf_transformer.export import Translator
+from tf_transformer.experiment import export_run_ctranslate2, train
+from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.recipe import load_recipe
 from tf_transformer.translation import load_translate
 
@@ -80,24 +81,21 @@ def test_the_compiled_search_finds_the_same(short):
     np.testing.assert_allclose(before["score"], after["score"], atol=1e-4)
 
 
-def test_an_export_loads_without_the_package_and_says_the_same(joint, tmp_path):
-    folder = export_run(joint.run, tmp_path / "opus", {"max_length": 8, "beam_size": 2}, compiled=False)
+def test_an_export_says_the_same_without_the_package(joint, tmp_path):
+    """In TensorFlow for Python, and by its C API, which the command runs an export with."""
+    options = DecodingOptions(beam_size=1, alpha=0.0, length_offset=0.0, max_length=8, extra_length=40)
+    translator = Translator(load_model(joint.run.path), joint.run.load_tokenizers(), options)
+    expected = [text.decode() for text in translator.translate(TEXTS)["translation"].numpy()]
+    folder = export_saved_model(with_nothing_but(translator, "translate"), tmp_path / "opus")
     code = (
         "import sys, tensorflow as tf, tensorflow_text\n"
         "translate = tf.saved_model.load(sys.argv[1]).signatures['translate']\n"
         "for text in translate(text=tf.constant(sys.argv[2:]))['translation'].numpy(): print(text.decode())"
     )
-    process = subprocess.run([sys.executable, "-c", code, folder, *TEXTS], capture_output=True, text=True, check=True)
-    options = DecodingOptions(beam_size=2, alpha=0.0, length_offset=0.0, max_length=8, extra_length=40)
-    with eagerly():
-        translator = Translator(load_model(joint.run.path), joint.run.load_tokenizers(), options)
-        expected = [text.decode() for text in translator.translate(TEXTS)["translation"].numpy()]
-    assert process.stdout.splitlines() == expected
-    # The command runs it by TensorFlow's C API, which makes the vocabulary's table itself.
-    output = subprocess.run(
-        [COMMAND, "translate", folder], capture_output=True, text=True, input="\n".join(TEXTS) + "\n", timeout=300
-    )
-    assert (output.returncode, output.stdout.splitlines()) == (0, expected), output.stderr
+    for words in [sys.executable, "-c", code, folder, *TEXTS], [COMMAND, "translate", folder]:
+        given = "\n".join(TEXTS) + "\n"
+        process = subprocess.run(words, capture_output=True, text=True, input=given, timeout=300)
+        assert (process.returncode, process.stdout.splitlines()) == (0, expected), process.stderr
 
 
 def test_ctranslate2_says_the_same(joint, tmp_path):
