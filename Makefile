@@ -14,13 +14,14 @@ BENCH ?=
 
 NOTEBOOK := docs/tutorials/transformer
 
-.PHONY: help demo docs notebook pictures release test test-beam test-slow bench-decode bench-layers bench-train lint format clean
+.PHONY: help demo docs notebook pictures release test test-beam test-marian test-slow bench-decode bench-layers bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a small model in minutes"
 	@echo "make test       lint, and run every test but the slow ones"
 	@echo "make test-slow  run the slow tests: real corpora, long trainings"
 	@echo "make test-beam  run the tests that need Apache Beam, in an environment of their own"
+	@echo "make test-marian  hold OPUS-MT models to the transformers library, in an environment of its own"
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
 	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
@@ -90,6 +91,14 @@ test-slow: $(VENV)/.docs-installed
 test-beam: .venv-beam/.installed
 	.venv-beam/bin/python -m pytest tests/apache_beam
 
+.venv-marian/.installed: setup.cfg pyproject.toml
+	test -x .venv-marian/bin/python || $(PYTHON) -m venv .venv-marian
+	.venv-marian/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,marian]'
+	touch $@
+
+test-marian: .venv-marian/.installed
+	.venv-marian/bin/python -m pytest tests/marian
+
 # The peers need other versions of TensorFlow, and PyTorch.
 .venv-%/.installed: benchmarks/requirements-%.txt
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
@@ -106,4 +115,4 @@ bench-layers: $(VENV)/.installed
 	$(BIN)/python benchmarks/layers.py $(BENCH)
 
 clean:
-	rm -rf $(VENV) .venv-beam .venv-opennmt .venv-peers .venv-joeynmt
+	rm -rf $(VENV) .venv-beam .venv-marian .venv-opennmt .venv-peers .venv-joeynmt

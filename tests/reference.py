@@ -5,10 +5,28 @@ It shares no code with the package: weights come as a dict by their path inside 
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 EPSILON = 1e-6
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where a model departs from the paper's equations."""
+
+    norm_first: bool = False
+    activation: str = "relu"
+    norm_epsilon: float = EPSILON
+    scale_embeddings: bool = True
+
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(0, x),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+    "swish": lambda x: x / (1 + np.exp(-x)),
+}
 
 
 def sinusoids(length, width):
@@ -22,15 +40,23 @@ def sinusoids(length, width):
     return table
 
 
+def sinusoids_in_halves(length, width):
+    """The same numbers, the sines of all frequencies and then the cosines."""
+    table = sinusoids(length, width)
+    return np.array(
+        [[row[2 * i] for i in range(width // 2)] + [row[2 * i + 1] for i in range(width // 2)] for row in table]
+    )
+
+
 def softmax(x):
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def layer_norm(x, gamma, beta):
+def layer_norm(x, gamma, beta, epsilon=EPSILON):
     mean = x.mean(axis=-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
-    return gamma * (x - mean) / np.sqrt(variance + EPSILON) + beta
+    return gamma * (x - mean) / np.sqrt(variance + epsilon) + beta
 
 
 def scaled_dot_product(query, key, value, allowed=None):
@@ -60,8 +86,8 @@ def dense(part, x):
     return x @ part["kernel"] + part["bias"]
 
 
-def norm(part, x):
-    return layer_norm(x, part["gamma"], part["beta"])
+def norm(part, x, epsilon=EPSILON):
+    return layer_norm(x, part["gamma"], part["beta"], epsilon)
 
 
 def multi_head_attention(part, query, value, num_heads, allowed=None, key=None):
@@ -85,55 +111,60 @@ def multi_head_attention(part, query, value, num_heads, allowed=None, key=None):
     return np.array(outputs), np.array(weights)
 
 
-def feed_forward(part, x):
-    """Equation 2."""
-    return dense(part("output"), np.maximum(0, dense(part("hidden"), x)))
+def feed_forward(part, x, activation="relu"):
+    """Equation 2, where `max(0, x)` may be another function."""
+    return dense(part("output"), ACTIVATIONS[activation](dense(part("hidden"), x)))
 
 
-def sublayer(part, name, x, function, norm_first):
+def sublayer(part, name, x, function, options):
     """LayerNorm(x + Sublayer(x)), or x + Sublayer(LayerNorm(x)); dropout is off. Returns attention weights too."""
     residual = part(name + "_residual")("norm")
-    y, weights = function(part(name), norm(residual, x) if norm_first else x)
-    return (x + y if norm_first else norm(residual, x + y)), weights
+    epsilon = options.norm_epsilon
+    y, weights = function(part(name), norm(residual, x, epsilon) if options.norm_first else x)
+    return (x + y if options.norm_first else norm(residual, x + y, epsilon)), weights
 
 
-def encoder_layer(part, x, num_heads, allowed=None, norm_first=False):
+def encoder_layer(part, x, num_heads, allowed=None, options=Options()):
     x, weights = sublayer(
-        part, "self_attention", x, lambda p, y: multi_head_attention(p, y, y, num_heads, allowed), norm_first
+        part, "self_attention", x, lambda p, y: multi_head_attention(p, y, y, num_heads, allowed), options
     )
-    x, _ = sublayer(part, "feed_forward", x, lambda p, y: (feed_forward(p, y), None), norm_first)
+    x, _ = sublayer(part, "feed_forward", x, lambda p, y: (feed_forward(p, y, options.activation), None), options)
     return x, weights
 
 
-def decoder_layer(part, x, context, num_heads, context_allowed=None, norm_first=False):
+def decoder_layer(part, x, context, num_heads, context_allowed=None, options=Options()):
     causal = np.tril(np.ones((x.shape[1], x.shape[1]), bool))
     x, self_weights = sublayer(
-        part, "self_attention", x, lambda p, y: multi_head_attention(p, y, y, num_heads, causal), norm_first
+        part, "self_attention", x, lambda p, y: multi_head_attention(p, y, y, num_heads, causal), options
     )
     x, cross_weights = sublayer(
         part,
         "cross_attention",
         x,
         lambda p, y: multi_head_attention(p, y, context, num_heads, context_allowed),
-        norm_first,
+        options,
     )
-    x, _ = sublayer(part, "feed_forward", x, lambda p, y: (feed_forward(p, y), None), norm_first)
+    x, _ = sublayer(part, "feed_forward", x, lambda p, y: (feed_forward(p, y, options.activation), None), options)
     return x, self_weights, cross_weights
 
 
-def embed(part, matrix, ids, position):
-    x = matrix[ids] * math.sqrt(matrix.shape[1])
-    table = sinusoids(*x.shape[1:]) if position == "sinusoidal" else part["position/positions"]
-    return x + table[: x.shape[1]]
+def embed(part, matrix, ids, position, scaled=True):
+    x = matrix[ids] * (math.sqrt(matrix.shape[1]) if scaled else 1)
+    if position == "learned":
+        return x + part["position/positions"][: x.shape[1]]
+    return x + {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoids_in_halves}[position](*x.shape[1:])
 
 
 def transformer(
-    weights, source_ids, target_ids, num_layers, num_heads, norm_first, position, share_embeddings, added=0.0
+    weights, source_ids, target_ids, num_layers, num_heads, norm_first, position, share_embeddings, added=0.0, **more
 ):
-    """Figure 1, with something `added` to the target's embeddings.
+    """Figure 1, with something `added` to the target's embeddings, and a bias on the logits where there is one.
+
+    What else departs from the paper is named as in `Options`.
 
     Returns logits and {"encoder", "decoder", "cross"}: lists over layers of attention weights.
     """
+    options = Options(norm_first, **more)
     model = Part(weights)
     encoder, decoder = model("encoder"), model("decoder")
     source_matrix = encoder["embedding/embeddings"]
@@ -142,21 +173,24 @@ def transformer(
     not_padding = (source_ids != 0)[:, None, None, :]
     scores = {"encoder": [], "decoder": [], "cross": []}
 
-    x = embed(encoder, source_matrix, source_ids, position)
+    x = embed(encoder, source_matrix, source_ids, position, options.scale_embeddings)
     for i in range(num_layers):
-        x, weight = encoder_layer(encoder(f"layer_{i}"), x, num_heads, not_padding, norm_first)
+        x, weight = encoder_layer(encoder(f"layer_{i}"), x, num_heads, not_padding, options)
         scores["encoder"].append(weight)
-    context = norm(encoder("norm"), x) if norm_first else x
+    context = norm(encoder("norm"), x, options.norm_epsilon) if norm_first else x
 
-    x = embed(decoder, target_matrix, target_ids, position) + added
+    x = embed(decoder, target_matrix, target_ids, position, options.scale_embeddings) + added
     for i in range(num_layers):
-        x, self_weight, cross_weight = decoder_layer(
-            decoder(f"layer_{i}"), x, context, num_heads, not_padding, norm_first
-        )
+        x, self_weight, cross_weight = decoder_layer(decoder(f"layer_{i}"), x, context, num_heads, not_padding, options)
         scores["decoder"].append(self_weight)
         scores["cross"].append(cross_weight)
-    x = norm(decoder("norm"), x) if norm_first else x
-    return x @ projection, scores
+    x = norm(decoder("norm"), x, options.norm_epsilon) if norm_first else x
+    return x @ projection + model.weights.get("bias", 0), scores
+
+
+def departures(model):
+    """Where a Transformer departs from the paper, as `transformer` takes it."""
+    return {name: getattr(model, name) for name in ("activation", "norm_epsilon", "scale_embeddings")}
 
 
 def weights_of(layer):

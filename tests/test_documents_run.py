@@ -23,7 +23,7 @@ import yaml
 from tests.documents import PAGES, PROGRAMS, ROOT, Command, blocks_of, commands_of, replaced, script_of
 from tests.eager import eagerly
 from tests.tiny_parser import tiny_parser_export
-from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
+from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
 from tf_transformer import __version__, cli
 from tf_transformer.commands import app
 from tf_transformer.distributed.cluster import read_cluster
@@ -62,6 +62,7 @@ SMALLER = {
 # Pages that go on from the example of training from Python, which they name, before its `fit`.
 GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
 NOT_RUN = {
+    "from tf_transformer.marian import": "needs a model from the network; tests/marian/ has random ones",
     "import apache_beam": "needs Apache Beam; tests/apache_beam/test_documents.py does it",
     "keras.distribution.set_distribution(": "needs the JAX backend; tests/backends/test_data_parallel.py does it",
 }
@@ -110,6 +111,7 @@ ONLY_READ = {
     "docs/protected_text.md": "tests/cli/test_translate.py does it; and half an hour for the figures",
     "docs/translating_a_corpus.md": "several machines; tests/cli/test_shards.py, tests/shards/ and tests/apache_beam/",
     "docs/more_text.md": "hours; tests/cli/ and tests/recipe/test_back_translation.py run them on few lines",
+    "docs/opus_mt.md": "needs a model from the network; tests/marian/ does it with random ones",
     "docs/sweeps.md": "half an hour; tests/sweep/ does it with two trainings of two steps",
 }
 
@@ -388,10 +390,11 @@ def test_the_recipes_of_a_fine_tuning_are_some(folder, tiny_run_directory):
     (folder / "runs").mkdir()
     (folder / "runs" / "tatoeba_en_de").symlink_to(tiny_run_directory.path)
     (folder / "my_recipe.yaml").write_text(first.text, encoding="utf-8")
-    recipes = [load_recipe(folder / "my_recipe.yaml")]
+    short = [f"data.max_length={MAX_LENGTH}"]  # all that the model takes
+    recipes = [load_recipe(folder / "my_recipe.yaml", short)]
     for block in blocks:
         (folder / "more.yaml").write_text(f"extends: my_recipe.yaml\n{block.text}", encoding="utf-8")
-        recipes.append(load_recipe(folder / "more.yaml"))
+        recipes.append(load_recipe(folder / "more.yaml", short))
     plain, new, frozen, mixed = recipes
     assert plain.model == load_recipe(tiny_run_directory.recipe).model and plain.tokenizer.keep
     assert not new.tokenizer.keep and frozen.training.freeze == ("encoder", "decoder/embedding")

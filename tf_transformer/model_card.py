@@ -72,7 +72,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
     files = [run.chosen] if run.chosen else run.by_preference()
     checkpoint = next((file.name for file in files if file.is_file()), None)
     data = recipe.data
-    return {
+    facts = {
         "name": recipe.name,
         "task": recipe.task,
         "source_language": data.source_language,
@@ -99,6 +99,10 @@ def facts_of_run(run: RunDirectory) -> Facts:
         "decoding": recipe.evaluation.model_dump(exclude={"also"}),
         "versions": began.get("versions"),
     }
+    if began.get("imported"):  # what it was trained on and how is not known
+        del facts["corpus"], facts["training"]
+        facts["imported"] = began["imported"]
+    return facts
 
 
 def facts_of_ensemble(runs: Sequence[RunDirectory], options: DecodingOptions) -> Facts:
@@ -212,7 +216,9 @@ def as_markdown(facts: Facts) -> str:
         parts += ["All sets that the training scored:", _rows(*facts["comparison"])]
     if "fine_tuned_from" in facts:
         parts += ["## Fine-tuned from", _table(facts["fine_tuned_from"])]
-    if "members" in facts:
+    if "imported" in facts:
+        parts += ["## Training text", _imported(facts["imported"]), "## Tokenizer", _table(facts["tokenizer"])]
+    elif "members" in facts:
         parts += ["## Tokenizer", _table(facts["tokenizer"])]
         for number, member in enumerate(facts["members"], start=1):
             parts += [f"## Model {number}: {member['name']}", _member(member)]
@@ -248,7 +254,16 @@ def _what_it_is(facts: Facts, kind: str) -> str:
         kind = f"{kind} of {len(facts['members'])} models"
     origin = f", fine-tuned from `{facts['fine_tuned_from']['model']}`" if "fine_tuned_from" in facts else ""
     article = "An" if kind[0] in "aeiou" else "A"
-    return f"{article} {kind}{numbered}, trained with tf_transformer{origin}. {does} {used}{trained}"
+    made = "imported from another library" if "imported" in facts else f"trained with tf_transformer{origin}"
+    return f"{article} {kind}{numbered}, {made}. {does} {used}{trained}"
+
+
+def _imported(origin: Mapping[str, str]) -> str:
+    return (
+        f"Not known: the model is the {origin['format']} model `{origin['name']}`, imported. Its own documentation "
+        "says what it was trained on, whom to credit and under which licence; OPUS-MT's models are under CC-BY 4.0.\n\n"
+        f"The SHA-256 of the weights that were imported is `{origin['weights']}`."
+    )
 
 
 def _member(facts: Facts) -> str:
@@ -260,9 +275,9 @@ def _member(facts: Facts) -> str:
             "Its scores alone:",
             _scores(facts["scores"]),
             "Its training text:",
-            _table(facts["corpus"]),
+            _imported(facts["imported"]) if "imported" in facts else _table(facts["corpus"]),
             "Its training:",
-            _table(facts["training"]),
+            _table(facts.get("training", {})),
         ]
     )
 

@@ -20,7 +20,8 @@ def test_help_answers_without_tensorflow():
     print(f"tf-transformer --help: {time.perf_counter() - began:.2f} s")
     assert process.returncode == 0
     commands = (
-        "train prepare filter sweep evaluate translate parse score-trees average export serve inspect card presets"
+        "train prepare filter sweep evaluate translate parse score-trees average import export serve inspect card "
+        "presets"
     )
     for name in (*commands.split(), "backtranslate", "recipes", "demo"):
         assert f" {name} " in process.stdout
@@ -61,6 +62,7 @@ def test_help_answers_without_tensorflow():
         ("score-trees", "gold predicted --json"),
         ("export", "run... dest --format --beam-size --alpha --float16 --quantization"),
         ("average", "run --last"),
+        ("import", "folder run --source-language --target-language"),
         (
             "serve",
             "model... --host --port --api-key --log-texts --deadline --queue --batch-tokens --max-body --max-texts "

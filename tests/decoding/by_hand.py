@@ -157,8 +157,8 @@ def greedy(next_log_probabilities, limit, min_length=1, prefix=()):
     return tokens, total
 
 
-def penalty(length, alpha):
-    return ((5 + length) / 6) ** alpha
+def penalty(length, alpha, offset=5):
+    return ((offset + length) / (offset + 1)) ** alpha
 
 
 @dataclass
@@ -173,7 +173,7 @@ class Found:
     kept: list
 
 
-def beam(next_log_probabilities, limit, beam_size, alpha, wanted, min_length=1, prefix=()):
+def beam(next_log_probabilities, limit, beam_size, alpha, wanted, min_length=1, prefix=(), offset=5):
     """Beam search that always goes on to the limit."""
     live, closed, steps, kept_at = [(0.0, [])] if limit else [], [], 0, []
     settled = not limit
@@ -188,13 +188,13 @@ def beam(next_log_probabilities, limit, beam_size, alpha, wanted, min_length=1, 
                 continuations.append((total + log_probabilities[token], [*tokens, token]))
         kept = sorted(continuations, reverse=True)[:beam_size]
         kept_at.append(kept)
-        closed += [(total / penalty(length, alpha), tokens) for total, tokens in kept if tokens[-1] == END]
+        closed += [(total / penalty(length, alpha, offset), tokens) for total, tokens in kept if tokens[-1] == END]
         live = [(total, tokens) for total, tokens in kept if tokens[-1] != END]
         closed.sort(reverse=True)
         # The best that any could become: closed at the limit by certain tokens, where the penalty helps it most.
-        hope = max((total / penalty(limit, alpha) for total, _ in live), default=-math.inf)
+        hope = max((total / penalty(limit, alpha, offset) for total, _ in live), default=-math.inf)
         settled = settled or (closed[wanted - 1][0] if len(closed) >= wanted else -math.inf) >= hope
-    cut = [(total / penalty(limit, alpha), tokens) for total, tokens in live]
+    cut = [(total / penalty(limit, alpha, offset), tokens) for total, tokens in live]
     return Found((closed + cut)[:wanted], steps, kept_at)
 
 

@@ -72,6 +72,19 @@ def test_it_finds_what_plain_python_finds(beam_size, wanted, min_length, alpha):
         check(in_a_graph, range(ROWS), limits, beam_size, alpha, wanted, min_length)
 
 
+@pytest.mark.parametrize("offset", [0.0, 2.0])
+def test_the_length_penalty_may_have_another_offset(offset):
+    """With 0 it is a power of the length, as in MarianMT. Rows of limit 0 are empty, and their score is a number."""
+    model, rows = by_hand.TableModel(), np.arange(0, ROWS, 3, dtype="int32")
+    limits = (rows % 9).astype("int32")
+    ids, scores = beam_search(model, model.start_cache(rows, 3), limits, START, END, 3, alpha=1.0, length_offset=offset)
+    for row, limit, got, score in zip(rows, limits, ids.numpy()[:, 0], scores.numpy()[:, 0], strict=True):
+        found = by_hand.beam(of_row(row), limit, 3, 1.0, 1, offset=offset).hypotheses
+        best, tokens = found[0] if found else (NOT_POSSIBLE, [])
+        assert tokens_of(got) == tokens
+        np.testing.assert_allclose(score, best, atol=1e-4)
+
+
 def test_the_table_is_a_test():
     """What the searches above must have met."""
     settings = (LONGEST, 4, 0.6, 2, 1, ())

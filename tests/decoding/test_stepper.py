@@ -34,6 +34,13 @@ OPTIONS = [
     for position in ("sinusoidal", "learned")
     for share in ("all", "target", "none")
 ]
+# As MarianMT has them, and each with another that is the paper's.
+MARIAN = {"activation": "swish", "norm_epsilon": 1e-3, "position": "sinusoidal_halves", "scale_embeddings": False}
+OPTIONS += [
+    {**MARIAN, "output_bias": True, "share_embeddings": "all"},
+    {**MARIAN, "activation": "gelu", "norm_first": True, "output_bias": True},
+    {"activation": "gelu", "output_bias": True, "share_embeddings": "target"},
+]
 
 
 @pytest.fixture(scope="module", params=OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
@@ -75,6 +82,7 @@ def test_steps_equal_the_whole_and_the_reference(any_model):
         norm_first=any_model.norm_first,
         position=any_model.position,
         share_embeddings=any_model.share_embeddings,
+        **reference.departures(any_model),
     )
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
 

@@ -86,12 +86,12 @@ class Case:
 
 HEADS = {"num_heads": 2, "key_dim": 3, "value_dim": 5}
 RATES = {"dropout_rate": 0.2, "attention_dropout_rate": 0.3, "activation_dropout_rate": 0.4}
-LAYER = {"d_model": 8, **HEADS, "dff": 16, **RATES, "norm_first": True}
+LAYER = {"d_model": 8, **HEADS, "dff": 16, **RATES, "norm_first": True, "activation": "gelu", "norm_epsilon": 1e-5}
 BRACKETS = {"opening_brackets": [11, 13], "closing_brackets": [12, 14]}
 WORDS = list(range(1, 11))  # so many that some are in any source
 TREES = np.array([[11, 3, 13, 4], [13, 5, 6, 0]], "int32")
 TOLD = {"next_word": None, "tree_state": [WORDS, WORDS, [11, 13], [12, 14]], "decoder_layers": 2}
-STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9}
+STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9, "scale_embeddings": False}
 
 CASES = [
     Case(
@@ -109,13 +109,20 @@ CASES = [
         (2, 2, 4, 4),
         name="RestrictedAttention",
     ),
-    Case(FeedForward, {"d_model": 8, "dff": 16, "activation_dropout_rate": 0.4}, [vectors(4)], (2, 4, 8)),
-    Case(Residual, {"dropout_rate": 0.2, "norm_first": False}, [vectors(4), vectors(4)], (2, 4, 8)),
-    Case(TokenEmbedding, {"vocab_size": 20, "d_model": 8}, [tokens(4)], (2, 4, 8)),
+    Case(
+        FeedForward,
+        {"d_model": 8, "dff": 16, "activation_dropout_rate": 0.4, "activation": "swish"},
+        [vectors(4)],
+        (2, 4, 8),
+    ),
+    Case(
+        Residual, {"dropout_rate": 0.2, "norm_first": False, "norm_epsilon": 1e-5}, [vectors(4), vectors(4)], (2, 4, 8)
+    ),
+    Case(TokenEmbedding, {"vocab_size": 20, "d_model": 8, "scaled": False}, [tokens(4)], (2, 4, 8)),
     Case(PositionEncoding, {"position": "learned", "max_length": 9}, [vectors(4)], (2, 4, 8)),
     Case(
         PositionEncoding,
-        {"position": "sinusoidal", "max_length": 9},
+        {"position": "sinusoidal_halves", "max_length": 9},
         [vectors(4)],
         (2, 4, 8),
         name="SinusoidalEncoding",
@@ -151,7 +158,15 @@ CASES = [
     ),
     Case(
         Transformer,
-        {**STACK, "input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all", "window": 2, **TOLD},
+        {
+            **STACK,
+            "input_vocab_size": 20,
+            "target_vocab_size": 20,
+            "share_embeddings": "all",
+            "output_bias": True,
+            "window": 2,
+            **TOLD,
+        },
         [tokens(5), TREES],
         (2, 4, 20),
         {"encoder": [(2, 2, 5, 5)], "decoder": 2 * [(2, 2, 4, 4)], "cross": 2 * [(2, 2, 4, 5)]},
@@ -161,7 +176,7 @@ CASES = [
         RecurrentModel,
         {
             **{"num_layers": 2, "d_model": 8, "dropout_rate": 0.2, "max_length": 9},
-            **{"input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all"},
+            **{"input_vocab_size": 20, "target_vocab_size": 20, "share_embeddings": "all", "output_bias": True},
         },
         [tokens(5), tokens(4)],
         (2, 4, 20),

@@ -40,7 +40,7 @@ def test_decoder_layer_equals_the_reference(norm_first, sizes):
     mask[..., 0] = True
     got = layer(x, context, context_mask=mask, return_attention_scores=True)
     expected = reference.decoder_layer(
-        reference.Part(reference.weights_of(layer)), x, context, 4, mask[:, None], norm_first
+        reference.Part(reference.weights_of(layer)), x, context, 4, mask[:, None], reference.Options(norm_first)
     )
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)

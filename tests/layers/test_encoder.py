@@ -46,7 +46,9 @@ def test_encoder_layer_equals_the_reference(norm_first, sizes):
     mask = random.random((2, 4, 5, 5)) < 0.5
     mask[..., 0] = True
     got = layer(x, attention_mask=mask, return_attention_scores=True)
-    expected = reference.encoder_layer(reference.Part(reference.weights_of(layer)), x, 4, mask, norm_first)
+    expected = reference.encoder_layer(
+        reference.Part(reference.weights_of(layer)), x, 4, mask, reference.Options(norm_first)
+    )
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
 

@@ -7,13 +7,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.layers.normalization import LAYER_NORM_EPSILON, LayerNormalization
+from tf_transformer.layers.arguments import NORM_EPSILON
+from tf_transformer.layers.normalization import LayerNormalization
 
 
 def by_definition(x, gamma, beta):
     x = np.asarray(x, "float64")
     centred = x - x.mean(axis=-1, keepdims=True)
-    return gamma * centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + LAYER_NORM_EPSILON) + beta
+    return gamma * centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + NORM_EPSILON) + beta
 
 
 def layer_of(width, random, **options):
@@ -66,7 +67,7 @@ def test_its_gradient_is_that_of_the_definition(training, where):
         tape.watch(variables)
         x64, gamma, beta = variables
         mean, variance = tf.nn.moments(x64, axes=[-1], keepdims=True)
-        expected = gamma * (x64 - mean) / tf.sqrt(variance + LAYER_NORM_EPSILON) + beta
+        expected = gamma * (x64 - mean) / tf.sqrt(variance + NORM_EPSILON) + beta
         value = tf.reduce_sum(expected * upstream)
     for gradient, true in zip(ours, tape.gradient(value, variables), strict=True):
         np.testing.assert_allclose(gradient, true, rtol=1e-4, atol=1e-5)
@@ -87,7 +88,7 @@ def test_statistics_are_float32_in_mixed_precision(policy):
 @pytest.mark.parametrize("options", [{"axis": 1}, {"axis": [1, 2]}, {"center": False}, {"scale": False}], ids=str)
 def test_other_kinds_are_keras_own(options):
     x = 3 * np.random.default_rng(4).standard_normal((2, 5, 6)).astype("float32") + 1
-    ours, theirs = LayerNormalization(**options), keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, **options)
+    ours, theirs = LayerNormalization(**options), keras.layers.LayerNormalization(epsilon=NORM_EPSILON, **options)
     for training in (False, True):
         np.testing.assert_allclose(ours(x, training=training), theirs(x), atol=1e-6)
     again = LayerNormalization.from_config(ours.get_config())

@@ -48,4 +48,5 @@ def recurrent_model(weights, source_ids, target_ids, num_layers, share_embedding
     found = dense(attention("output"), found)
     for i in range(1, num_layers):
         x = x + lstm(decoder(f"layer_{i}"), np.concatenate([x, found], axis=-1))
-    return dense(decoder("output"), np.concatenate([x, found], axis=-1)) @ projection, attended
+    logits = dense(decoder("output"), np.concatenate([x, found], axis=-1)) @ projection
+    return logits + model.weights.get("bias", 0), attended

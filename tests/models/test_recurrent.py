@@ -28,7 +28,7 @@ def small(**changes):
 
 @pytest.fixture(scope="module", params=["all", "target", "none"])
 def any_model(request):
-    return small(share_embeddings=request.param)
+    return small(share_embeddings=request.param, output_bias=request.param == "target")
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """A step of `fit` and `evaluate` in which the loss projects is Keras's own step over logits; so is one in parts."""
 
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -113,6 +115,14 @@ def test_the_projecting_step_is_the_step_over_logits(share, over_logits):
     ours = train(share, graph=share == "all")
     assert_same(ours, over_logits[share])
     assert max(np.abs(a - b).max() for a, b in zip(ours[1], untrained_weights(share), strict=True)) > 0.01
+
+
+@pytest.mark.parametrize("share", ["all", "none"])
+def test_a_bias_on_the_logits_is_trained_as_over_logits(share):
+    biased = partial(Transformer, output_bias=True)
+    ours = train(share, make=biased)
+    assert_same(ours, train(share, OverLogits(0.1), make=biased))
+    assert max(np.abs(weight).max() for weight in ours[1] if weight.shape == (VOCABULARY,)) > 0.01
 
 
 @pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 3])

@@ -38,6 +38,13 @@ OPTIONS = [
     for position in ("sinusoidal", "learned")
     for share in ("all", "target", "none")
 ]
+# As MarianMT has them, and each with another that is the paper's.
+MARIAN = {"activation": "swish", "norm_epsilon": 1e-3, "position": "sinusoidal_halves", "scale_embeddings": False}
+OPTIONS += [
+    {**MARIAN, "output_bias": True, "share_embeddings": "all"},
+    {**MARIAN, "activation": "gelu", "norm_first": True, "output_bias": True},
+    {"activation": "gelu", "output_bias": True, "share_embeddings": "target"},
+]
 
 
 @pytest.fixture(scope="module", params=OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
@@ -66,6 +73,7 @@ def test_logits_and_attention_weights_equal_the_reference(any_model):
         norm_first=model.norm_first,
         position=model.position,
         share_embeddings=model.share_embeddings,
+        **reference.departures(model),
     )
     assert logits.dtype == "float32"
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)

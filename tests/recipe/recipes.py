@@ -39,7 +39,9 @@ data: {kind: demo, root: null, dataset: null, source_language: en, target_langua
 tokenizer: {kind: bpe, vocab_size: 300, joint: true, keep: true}
 model: {kind: transformer, preset: null, num_layers: 1, decoder_layers: null, d_model: 8, num_heads: 2, dff: 16,
   dropout_rate: 0.1, attention_dropout_rate: 0.0, activation_dropout_rate: 0.0, key_dim: null, value_dim: null,
-  norm_first: false, position: sinusoidal, window: null, next_word: false, tree_state: false, max_length: 512,
+  norm_first: false, norm_epsilon: 1.0e-6, activation: relu,
+  position: sinusoidal, scale_embeddings: true, output_bias: false, window: null, next_word: false, tree_state: false,
+  max_length: 512,
   share_embeddings: all}
 training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: null, learning_rate_scale: 1.0,
   weight_decay: 0.0, clip_norm: null, ema: null, label_smoothing: 0.1, r_drop: 0.0,
@@ -47,8 +49,8 @@ training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: 
   validate_every: 5, keep_checkpoints: 5, average_checkpoints: 0, early_stopping: null, save_every_seconds: 60,
   freeze: [], distribution: mirrored, sample_translations: 3}
 tensorboard: {attention: 2, bleu: 0, histograms: false, graph: false, embeddings: false, profile: null}
-evaluation: {lowercase: false, tokenize: 13a, batch_size: 64, beam_size: 4, alpha: 0.6, extra_length: 50,
-  no_repeat_ngram_size: 0, grammar: true, also: null}
+evaluation: {lowercase: false, tokenize: 13a, batch_size: 64, beam_size: 4, alpha: 0.6, length_offset: 5.0,
+  extra_length: 50, no_repeat_ngram_size: 0, grammar: true, also: null}
 """)
 
 

@@ -135,14 +135,15 @@ RIGHT = {
     "training.r_drop training.gradient_accumulation training.parallel_parts training.steps_per_execution "
     "training.validate_every training.keep_checkpoints training.average_checkpoints training.save_every_seconds "
     "training.early_stopping training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
-    "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.extra_length "
+    "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.length_offset evaluation.extra_length "
     "evaluation.no_repeat_ngram_size",
     "point": "data.placeholders model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
     "training.label_smoothing training.save_every_seconds "
-    "training.r_drop evaluation.alpha",
+    "training.r_drop evaluation.alpha evaluation.length_offset model.norm_epsilon",
     "truth": "tokenizer.joint tokenizer.keep model.norm_first training.jit_compile tensorboard.histograms "
-    "tensorboard.graph tensorboard.embeddings evaluation.lowercase evaluation.grammar",
+    "tensorboard.graph tensorboard.embeddings evaluation.lowercase evaluation.grammar model.scale_embeddings "
+    "model.output_bias",
     "list": "",
     "mapping": "",
 }

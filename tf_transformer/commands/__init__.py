@@ -15,6 +15,7 @@ from tf_transformer.commands import backtranslate
 from tf_transformer.commands import parse
 from tf_transformer.commands import score_trees
 from tf_transformer.commands import average
+from tf_transformer.commands import import_model
 from tf_transformer.commands import export
 from tf_transformer.commands import serve
 from tf_transformer.commands import inspect
@@ -33,6 +34,7 @@ __all__ = [
     "evaluate",
     "export",
     "filter",
+    "import_model",
     "inspect",
     "parse",
     "prepare",

@@ -32,6 +32,7 @@ def beam_search(
     steps: Any | None = None,
     trace: Any = None,
     no_repeat_ngram_size: Any = 0,
+    length_offset: float = 5.0,
 ) -> tuple[Any, ...]:
     """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
 
@@ -54,6 +55,7 @@ def beam_search(
             is padding.
         grammar: says which tokens a hypothesis may go on with; any unless given.
         steps: what the cache was started with, for one of fixed size.
+        length_offset: what stands in the place of 5 in the length penalty; see `length_penalty`.
         trace: whether to record all hypotheses, a scalar bool; None returns no record at all.
         no_repeat_ngram_size: n-grams of so many tokens come at most once in a hypothesis; 0 for no such limit.
 
@@ -108,7 +110,7 @@ def beam_search(
         closed = ops.logical_and(ops.equal(tokens, end_id), possible)
         at_limit = length >= rows["limits"]
         cut = ops.logical_and(possible, ops.expand_dims(at_limit, axis=1))
-        scores = log_probs / length_penalty(length, alpha)
+        scores = log_probs / length_penalty(length, alpha, length_offset)
         ranks = ops.where(closed, scores, ops.where(cut, CUT, IMPOSSIBLE))
         # On a tie the first wins, so that what was cut keeps its order, which is that of its scores.
         best_ranks, best = ops.top_k(ops.concatenate([rows["best_ranks"], ranks], axis=1), num_hypotheses)
@@ -123,7 +125,7 @@ def beam_search(
 
         log_probs = ops.where(closed, IMPOSSIBLE, log_probs)
         # A log-probability only falls, and the penalty at the limit divides it by most.
-        hope = ops.max(log_probs, axis=1) / length_penalty(rows["limits"], alpha)
+        hope = ops.max(log_probs, axis=1) / length_penalty(rows["limits"], alpha, length_offset)
         done = ops.logical_or(at_limit, hope <= best_ranks[:, -1])
         return {
             **rows,

@@ -89,18 +89,25 @@ def pick(x: Any, places: Any) -> Any:
     return ops.take(ops.reshape(x, (rows * size, *rest)), places + starts, axis=0)
 
 
-def length_penalty(length: Any, alpha: Any) -> Any:
+def length_penalty(length: Any, alpha: Any, offset: float = 5.0) -> Any:
     """`((5 + length) / 6)^alpha`, by which a hypothesis's log-probability is divided (Wu et al., 2016, equation 14).
 
     Args:
         length: tokens, the closing one counted.
         alpha: 0 for none; the paper has 0.6.
+        offset: what stands in the place of 5, and one more than it in that of 6; with 0 this is `length^alpha`, of
+            which nothing is 1.
 
     Example:
         >>> float(length_penalty(7, alpha=1.0))
         2.0
+        >>> float(length_penalty(7, alpha=1.0, offset=0.0))
+        7.0
     """
-    return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, ops.cast(alpha, "float32"))
+    length = ops.cast(length, "float32")
+    if not offset:
+        length = ops.maximum(length, 1.0)
+    return ops.power((offset + length) / (offset + 1.0), ops.cast(alpha, "float32"))
 
 
 def forced_token(prefix: Any, position: Any) -> Any:

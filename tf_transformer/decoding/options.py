@@ -18,6 +18,8 @@ class DecodingOptions:
     Attributes:
         beam_size: hypotheses followed side by side; 1 is greedy search.
         alpha: exponent of the length penalty, from 0 to 10: a hypothesis's score is `log P / ((5 + length) / 6)^alpha`.
+        length_offset: what stands in the place of the 5 there, from 0 to 100; the 6 is one more. 0 makes it `log P /
+            length^alpha`, as in MarianMT and the transformers library.
         num_hypotheses: number of translations of each text, best first; with beam search at most `beam_size`.
         min_length: minimum number of tokens.
         extra_length: maximum number of tokens beyond the length of the source.
@@ -42,6 +44,7 @@ class DecodingOptions:
 
     beam_size: int = 4
     alpha: float = 0.6
+    length_offset: float = 5.0
     num_hypotheses: int = 1
     min_length: int = 1
     extra_length: int = 50
@@ -121,6 +124,7 @@ COLDEST = 1e-6
 RANGES = {
     "beam_size": (1, MOST),
     "alpha": (0, 10),
+    "length_offset": (0, 100),
     "num_hypotheses": (1, MOST),
     "min_length": (1, MOST),
     "extra_length": (0, MOST),
@@ -132,7 +136,7 @@ RANGES = {
     "no_repeat_ngram_size": (0, MOST),
 }
 
-OF_FLOATS = ("alpha", "temperature", "top_p")
+OF_FLOATS = ("alpha", "length_offset", "temperature", "top_p")
 
 
 def check_positions(options: DecodingOptions, positions: int) -> None:

@@ -54,6 +54,7 @@ class RecurrentStepper:
         decoder, dtype = model.decoder, model.compute_dtype
         self.encoder, self.dtype = model.encoder, dtype
         self.embeddings, self.projection = read_vocabulary(model)
+        self.bias = read(model.bias, model.compute_dtype) if model.output_bias else None
         self.scale = math.sqrt(model.d_model)
         self.layers = [_Weights(layer) for layer in (decoder.bottom, *decoder.layers)]
         attention = decoder.attention
@@ -134,7 +135,8 @@ class RecurrentStepper:
             x = x + advance(layer, ops.concatenate([x, found], axis=-1))
         x = apply_dense(ops.concatenate([x, found], axis=-1), self.out)
         entries = ops.max(ops.where(history, ops.arange(number, dtype="int32"), -1), axis=2)  # each one's own
-        return ops.matmul(x, self.projection), {
+        logits = ops.matmul(x, self.projection)
+        return logits if self.bias is None else logits + self.bias, {
             **cache,
             "outputs": outputs,
             "memories": memories,

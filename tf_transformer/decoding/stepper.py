@@ -63,7 +63,8 @@ class Stepper:
         self.model = model
         dtype = model.compute_dtype
         self.embeddings, self.projection = read_vocabulary(model)
-        self.scale = math.sqrt(model.d_model)
+        self.bias = read(model.bias, dtype) if model.output_bias else None
+        self.scale = math.sqrt(model.d_model) if decoder.embedding.scaled else None
         self.positions = ops.convert_to_tensor(decoder.position_encoding.table, dtype)
         self.layers = [_LayerWeights(layer) for layer in decoder.layers]
         self.norm = _norm(decoder.norm) if decoder.norm_first else None
@@ -136,7 +137,9 @@ class Stepper:
         # A forbidden entry's weight is exactly 0: any logit vanishes beside this in float32.
         mask = ops.where(ops.expand_dims(history, axis=1), 0.0, FORBIDDEN)
         untold = ids if self.told is None else self.told.untold(ids)
-        x = ops.take(self.embeddings, untold, axis=0) * self.scale + ops.take(self.positions, position, axis=0)
+        x = ops.take(self.embeddings, untold, axis=0)
+        x = x if self.scale is None else x * self.scale
+        x = x + ops.take(self.positions, position, axis=0)
         if self.told is not None:
             tokens = append(cache["tokens"], ops.reshape(ids, (-1, beams)), 1, position, slots)
             cache = {**cache, "tokens": tokens}
@@ -150,7 +153,9 @@ class Stepper:
             layers.append(part)
         if self.norm is not None:
             x = _normalise(x, self.norm)
-        return ops.matmul(x, self.projection), {**cache, "layers": layers}
+        logits = ops.matmul(x, self.projection)
+        logits = logits if self.bias is None else logits + self.bias
+        return logits, {**cache, "layers": layers}
 
     def settle(self, cache: Cache, rows: Any | None, entries: Any) -> Cache:
         """Keeps some rows of a cache, and of each of them some entries.
@@ -190,6 +195,7 @@ class _LayerWeights:
             read_dense(layer.feed_forward.hidden),
             read_dense(layer.feed_forward.output_projection),
         )
+        self.activation = layer.feed_forward.hidden.activation
         residuals = layer.self_attention_residual, layer.cross_attention_residual, layer.feed_forward_residual
         self.norms = [_norm(residual.norm) for residual in residuals]
 
@@ -224,7 +230,7 @@ class _LayerWeights:
         y = attend(query, [(cache["context_keys"], cache["context_values"])], context_mask)
         x = self._leave(x, apply_dense(y, self.cross_out), cross_norm)
 
-        y = ops.relu(apply_dense(self._enter(x, feed_forward_norm), self.hidden))
+        y = self.activation(apply_dense(self._enter(x, feed_forward_norm), self.hidden))
         x = self._leave(x, apply_dense(y, self.feed_forward_out), feed_forward_norm)
         return x, {**cache, "keys": keys, "values": values}
 

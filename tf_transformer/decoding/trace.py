@@ -63,7 +63,7 @@ def trace_step(rows: Rows, position: Any, tokens: Any, parents: Any, log_probs: 
     return {name: ops.where(here, ops.expand_dims(value, axis=1), rows[name]) for name, value in new}
 
 
-def read_trace(record: Record, best: Any, limits: Any, end_id: int, alpha: Any) -> Trace:
+def read_trace(record: Record, best: Any, limits: Any, end_id: int, alpha: Any, length_offset: float = 5.0) -> Trace:
     """Tells what became of each hypothesis of a search.
 
     Args:
@@ -72,6 +72,7 @@ def read_trace(record: Record, best: Any, limits: Any, end_id: int, alpha: Any) 
         limits: int32 (rows,), the most tokens of each row.
         end_id: the closing token.
         alpha: strength of the length penalty.
+        length_offset: see `length_penalty`.
     """
     tokens, parents, log_probs = record
     limits = ops.cast(limits, "int32")
@@ -94,8 +95,8 @@ def read_trace(record: Record, best: Any, limits: Any, end_id: int, alpha: Any) 
         tokens,
         parents,
         log_probs,
-        log_probs / length_penalty(length, alpha),
-        log_probs / length_penalty(limits, alpha)[:, None, None],
+        log_probs / length_penalty(length, alpha, length_offset),
+        log_probs / length_penalty(limits, alpha, length_offset)[:, None, None],
         ops.cast(fates, "int32"),
         _winners(tokens, parents, best),
     )

@@ -12,6 +12,7 @@ from tf_transformer.data.mixture import Mixture, NoisyPairs, Pairs, TaggedPairs,
 from tf_transformer.data.prepared.batches import EndlessBatches, PreparedBatches
 from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
+from tf_transformer.errors import UserError
 from tf_transformer.parsing.bank import DemoTrees
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.reading import TreeFiles
@@ -86,6 +87,12 @@ def _trees(recipe: Recipe, where: str) -> Pairs:
     return TreePairs(TreeFiles(_root(recipe) / where), recipe.data.tags)
 
 
+def _none(recipe: Recipe, where: None) -> Pairs:
+    raise UserError(
+        "data.kind is none, as of an imported model: there is nothing to train on; write a recipe with data of its own"
+    )
+
+
 def _root(recipe: Recipe) -> Path:
     return Path(recipe.data.root or ".")
 
@@ -97,6 +104,7 @@ OPENERS: dict[str, Callable[[Recipe, Any], Pairs]] = {
     "tsv": _tsv,
     "tfds": _tfds,
     "trees": _trees,
+    "none": _none,
 }
 
 

@@ -34,6 +34,7 @@ OF_TOKENS = {
     "encoder/embedding/embeddings": ("source", 0),
     "decoder/embedding/embeddings": ("target", 0),
     "projection/kernel": ("target", 1),
+    "bias": ("target", 0),  # on the logits, where a model has one
 }
 
 

@@ -149,7 +149,9 @@ def transformer_spec(model: SequenceModel, tokenizers: TokenizerPair) -> Any:
     """
     specs = import_ctranslate2().specs
     layers = len(model.encoder.layers), len(model.decoder.layers)
-    spec = specs.TransformerSpec.from_config(layers, model.num_heads, pre_norm=model.norm_first)
+    activations = specs.Activation
+    activation = {"relu": activations.RELU, "gelu": activations.GELU, "swish": activations.SWISH}[model.activation]
+    spec = specs.TransformerSpec.from_config(layers, model.num_heads, pre_norm=model.norm_first, activation=activation)
     _set_stack(spec.encoder, model.encoder)
     _set_stack(spec.decoder, model.decoder)
     for layer_spec, layer in zip(spec.decoder.layer, model.decoder.layers, strict=True):
@@ -159,6 +161,8 @@ def transformer_spec(model: SequenceModel, tokenizers: TokenizerPair) -> Any:
         spec.decoder.projection.weight = _array(model.projection.kernel).T
     else:
         spec.decoder.projection.weight = _array(model.decoder.embedding.embeddings)
+    if model.output_bias:
+        spec.decoder.projection.bias = _array(model.bias)
 
     source, target = (
         tokenizer.pieces(list(range(tokenizer.vocab_size))) for tokenizer in (tokenizers.source, tokenizers.target)
@@ -175,7 +179,8 @@ def _set_stack(spec: Any, stack: Stack) -> None:
     """Sets what encoder and decoder have in common."""
     embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
     embeddings.weight = _array(stack.embedding.embeddings)
-    # Explicit: the sinusoids that CTranslate2 works out itself are not interleaved.
+    spec.scale_embeddings = stack.embedding.scaled
+    # Explicit: the sinusoids that CTranslate2 works out itself are those in halves.
     spec.position_encodings.encodings = _array(stack.position_encoding.table)
     for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
         _set_attention(layer_spec.self_attention, layer.self_attention)

@@ -113,7 +113,8 @@ class CTranslate2Engine:
             # CTranslate2's own normalisation is by length ** exponent.
             log_probability = score * len(pieces) ** exponent
             ids = [self._target_ids[piece] for piece in pieces]
-            return log_probability / ((5 + len(ids)) / 6) ** options.alpha, ids
+            offset = options.length_offset
+            return log_probability / ((offset + len(ids)) / (offset + 1)) ** options.alpha, ids
 
         return {
             row: [hypothesis(*pair) for pair in zip(result.hypotheses, result.scores, strict=True)]

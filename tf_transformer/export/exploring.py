@@ -113,7 +113,7 @@ class Exploring:
             ids, scores, *record = self._any(source_ids, prefix_ids, True, *options.values())
         most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
         limits = self._search.limits(source_ids, most)
-        trace = read_trace(Record(*record), ids[:, 0], limits, END_ID, options["alpha"])
+        trace = read_trace(Record(*record), ids[:, 0], limits, END_ID, options["alpha"], self.options.length_offset)
         steps = tf.reduce_sum(tf.cast(tf.reduce_any(trace.tokens != 0, axis=[0, 2]), tf.int32))
         tokens, parents, log_probs, token_scores, bounds, fates, wins = (each[:, :steps] for each in trace)
         return {

@@ -86,7 +86,11 @@ class Search(tf.Module):
                     steps=steps,
                     no_repeat_ngram_size=options.no_repeat_ngram_size,
                 )
-                return ids[:, None], (log_probs / length_penalty(lengths(ids), options.alpha))[:, None], *done
+                return (
+                    ids[:, None],
+                    (log_probs / length_penalty(lengths(ids), options.alpha, options.length_offset))[:, None],
+                    *done,
+                )
             return self._beam(source_ids, limits, None, vars(options) | {"num_hypotheses": 1}, steps)
 
     def best_in_fixed_memory(self, source_ids: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -131,7 +135,7 @@ class Search(tf.Module):
     ) -> tuple[tf.Tensor, ...]:
         """A beam search: ids and scores, (batch, hypotheses, ...), then what steps add, or the parts of a record."""
         names = "beam_size", "alpha", "num_hypotheses", "min_length", "no_repeat_ngram_size"
-        chosen = {name: options[name] for name in names}
+        chosen = {name: options[name] for name in names} | {"length_offset": self.options.length_offset}
         stepper = self.stepper()
         cache = stepper.start_cache(source_ids, options["beam_size"], steps)
         ids, scores, *more = beam_search(
@@ -161,7 +165,7 @@ class Search(tf.Module):
             each(prefix),
             options["no_repeat_ngram_size"],
         )
-        scores = log_probs / length_penalty(lengths(ids), options["alpha"])
+        scores = log_probs / length_penalty(lengths(ids), options["alpha"], self.options.length_offset)
         scores = tf.reshape(scores, [-1, number])
         order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
         ids = tf.gather(tf.reshape(ids, [-1, number, tf.shape(ids)[1]]), order, batch_dims=1)

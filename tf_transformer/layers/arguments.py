@@ -6,7 +6,9 @@ from numbers import Integral, Real
 from typing import Any
 
 # A recipe's settings read these names too, so no Keras is imported here.
-POSITIONS = ("sinusoidal", "learned")
+POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned")
+ACTIVATIONS = ("relu", "gelu", "swish")
+NORM_EPSILON = 1e-6
 SHARING = ("all", "target", "none")
 
 
@@ -24,6 +26,20 @@ def check_rates(**rates: Any) -> tuple[float, ...]:
         if not isinstance(rate, Real) or not 0 <= rate < 1:
             raise ValueError(f"{name} must be in [0, 1), got {rate!r}")
     return tuple(float(rate) for rate in rates.values())
+
+
+def check_activation(activation: str) -> str:
+    """Refuses what is no activation of the feed-forward networks."""
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+    return activation
+
+
+def check_epsilon(norm_epsilon: Any) -> float:
+    """Refuses an epsilon of layer normalisation that is not positive; gives back Python's number."""
+    if not isinstance(norm_epsilon, Real) or isinstance(norm_epsilon, bool) or not 0 < norm_epsilon < 1:
+        raise ValueError(f"norm_epsilon must be in (0, 1), got {norm_epsilon!r}")
+    return float(norm_epsilon)
 
 
 def check_heads(

@@ -27,6 +27,8 @@ class DecoderLayer(StackLayer):
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm.
+        activation: of the feed-forward network, "relu", "gelu" or "swish".
+        norm_epsilon: of the layer normalisations.
 
     Example:
         >>> import numpy as np
@@ -101,9 +103,12 @@ class Decoder(Stack):
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm, with one closing LayerNorm.
-        position: "sinusoidal" or "learned".
+        position: "sinusoidal", "sinusoidal_halves" or "learned".
         max_length: the longest sequence there are positions for.
         embedding: a TokenEmbedding to share; the decoder makes its own unless given.
+        activation: of the feed-forward networks, "relu", "gelu" or "swish".
+        norm_epsilon: of the layer normalisations.
+        scale_embeddings: whether the embedding that it makes is multiplied by `sqrt(d_model)`.
 
     Example:
         >>> import numpy as np

@@ -19,6 +19,7 @@ class EmbeddedStack(keras.layers.Layer):
         vocab_size: number of tokens.
         dropout_rate: share of the embeddings that is dropped, and of what the layers put out.
         embedding: a TokenEmbedding to share; the stack makes its own unless given.
+        scale_embeddings: whether the embedding that it makes is multiplied by `sqrt(d_model)`.
 
     Raises:
         ValueError: sizes or rates that can't be, or an embedding of another size.
@@ -31,6 +32,7 @@ class EmbeddedStack(keras.layers.Layer):
         vocab_size: int,
         dropout_rate: float,
         embedding: TokenEmbedding | None,
+        scale_embeddings: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)  # for ids that come as floats; the layers within cast what they read
@@ -42,7 +44,9 @@ class EmbeddedStack(keras.layers.Layer):
                 f"got one of {embedding.vocab_size} times {embedding.d_model}"
             )
         self._shares_embedding = embedding is not None
-        self.embedding = embedding or TokenEmbedding(vocab_size, d_model, name="embedding", dtype=self.dtype_policy)
+        self.embedding = embedding or TokenEmbedding(
+            vocab_size, d_model, scale_embeddings, name="embedding", dtype=self.dtype_policy
+        )
         self.vocab_size, self.d_model = self.embedding.vocab_size, self.embedding.d_model
 
     def build_embedding(self, ids_shape: tuple) -> tuple:

@@ -18,6 +18,7 @@ class TokenEmbedding(keras.layers.Layer):
     Args:
         vocab_size: number of rows.
         d_model: width of a row.
+        scaled: whether rows are multiplied by `sqrt(d_model)` where they are looked up.
 
     Example:
         >>> import numpy as np
@@ -28,9 +29,10 @@ class TokenEmbedding(keras.layers.Layer):
         (TensorShape([1, 3, 8]), TensorShape([1, 3, 100]))
     """
 
-    def __init__(self, vocab_size: int, d_model: int, **kwargs: Any) -> None:
+    def __init__(self, vocab_size: int, d_model: int, scaled: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.vocab_size, self.d_model = check_sizes(vocab_size=vocab_size, d_model=d_model)
+        self.scaled = scaled
 
     @property
     def input_dtype(self) -> str:
@@ -53,7 +55,7 @@ class TokenEmbedding(keras.layers.Layer):
         matrix = ops.reshape(self.embeddings, (self.vocab_size, self.d_model))
         x = ops.take(matrix, ids, axis=0)
         x = ops.cast(x, self.compute_dtype)
-        return x * math.sqrt(self.d_model)
+        return x * math.sqrt(self.d_model) if self.scaled else x
 
     def project(self, x: Any) -> Any:
         """Maps float (batch, length, d_model) to logits (batch, length, vocab_size) with the transposed matrix."""
@@ -63,4 +65,9 @@ class TokenEmbedding(keras.layers.Layer):
         return (*input_shape, self.d_model)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "vocab_size": self.vocab_size, "d_model": self.d_model}
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "d_model": self.d_model,
+            "scaled": self.scaled,
+        }

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from tf_transformer.layers.arguments import check_rates, check_sizes
+from tf_transformer.layers.arguments import check_activation, check_rates, check_sizes
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.dropout import Dropout
 
@@ -15,10 +15,14 @@ from tf_transformer.layers.dropout import Dropout
 class FeedForward(keras.layers.Layer):
     """Computes `max(0, x W_1 + b_1) W_2 + b_2`, the paper's equation 2, the same at each position.
 
+    Other activations may stand in the place of `max(0, x)`, which is "relu": "gelu" is `x Phi(x)` (Hendrycks and
+    Gimpel, 2016), and "swish" is `x / (1 + exp(-x))` (Ramachandran et al., 2017).
+
     Args:
         d_model: width of the output.
         dff: width of the hidden layer, d_ff.
         activation_dropout_rate: share of the hidden layer's activations that is dropped in training.
+        activation: "relu", "gelu" or "swish".
 
     Example:
         >>> import numpy as np
@@ -27,11 +31,19 @@ class FeedForward(keras.layers.Layer):
         TensorShape([64, 50, 512])
     """
 
-    def __init__(self, d_model: int, dff: int, activation_dropout_rate: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        dff: int,
+        activation_dropout_rate: float = 0.0,
+        activation: str = "relu",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.d_model, self.dff = check_sizes(d_model=d_model, dff=dff)
         (self.activation_dropout_rate,) = check_rates(activation_dropout_rate=activation_dropout_rate)
-        self.hidden = Dense(self.dff, activation="relu", name="hidden", dtype=self.dtype_policy)
+        self.activation = check_activation(activation)
+        self.hidden = Dense(self.dff, activation=activation, name="hidden", dtype=self.dtype_policy)
         self.dropout = Dropout(self.activation_dropout_rate, name="dropout", dtype=self.dtype_policy)
         self.output_projection = Dense(self.d_model, name="output", dtype=self.dtype_policy)
 
@@ -49,4 +61,5 @@ class FeedForward(keras.layers.Layer):
             "d_model": self.d_model,
             "dff": self.dff,
             "activation_dropout_rate": self.activation_dropout_rate,
+            "activation": self.activation,
         }

@@ -9,9 +9,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.arguments import NORM_EPSILON
 from tf_transformer.layers.gradient import custom_gradient
-
-LAYER_NORM_EPSILON = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -32,7 +31,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         [[-1.0, 1.0]]
     """
 
-    def __init__(self, epsilon: float = LAYER_NORM_EPSILON, **kwargs: Any) -> None:
+    def __init__(self, epsilon: float = NORM_EPSILON, **kwargs: Any) -> None:
         super().__init__(epsilon=epsilon, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:

@@ -11,7 +11,7 @@ from keras import ops
 from tf_transformer.layers.arguments import POSITIONS, check_sizes
 
 
-def positional_encoding(length: int, depth: int) -> np.ndarray:
+def positional_encoding(length: int, depth: int, halves: bool = False) -> np.ndarray:
     """Works out the paper's sinusoids: interleaved sine and cosine of falling frequency.
 
     `PE(pos, 2i) = sin(pos / 10000^(2i/depth))`, `PE(pos, 2i+1) = cos(pos / 10000^(2i/depth))`.
@@ -19,6 +19,7 @@ def positional_encoding(length: int, depth: int) -> np.ndarray:
     Args:
         length: number of positions.
         depth: width of the encoding, even.
+        halves: whether all sines come first and then all cosines, as models made by tensor2tensor and Marian have them.
 
     Returns:
         float32 (length, depth), worked out in float64.
@@ -35,6 +36,8 @@ def positional_encoding(length: int, depth: int) -> np.ndarray:
         raise ValueError(f"sinusoidal positions need an even depth (d_model), got {depth}")
     frequency = 10000.0 ** (-np.arange(0, depth, 2) / depth)
     angle = np.arange(length)[:, None] * frequency
+    if halves:
+        return np.concatenate([np.sin(angle), np.cos(angle)], axis=-1).astype("float32")
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(length, depth).astype("float32")
 
 
@@ -43,7 +46,7 @@ class PositionEncoding(keras.layers.Layer):
     """Adds to each position's vector what tells the position: the paper's sinusoids, or learned vectors (Table 3, E).
 
     Args:
-        position: "sinusoidal" or "learned".
+        position: "sinusoidal", "sinusoidal_halves" (all sines, then all cosines) or "learned".
         max_length: number of positions there are.
 
     Raises:
@@ -65,8 +68,8 @@ class PositionEncoding(keras.layers.Layer):
 
     def build(self, input_shape: tuple) -> None:
         depth = input_shape[-1]
-        if self.position == "sinusoidal":
-            self.table = positional_encoding(self.max_length, depth)
+        if self.position != "learned":
+            self.table = positional_encoding(self.max_length, depth, halves=self.position == "sinusoidal_halves")
         else:
             initializer = keras.initializers.RandomNormal(stddev=depth**-0.5)
             self.table = self.add_weight(shape=(self.max_length, depth), initializer=initializer, name="positions")

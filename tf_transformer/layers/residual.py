@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from tf_transformer.layers.arguments import check_rates
+from tf_transformer.layers.arguments import NORM_EPSILON, check_epsilon, check_rates
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.normalization import LayerNormalization
 
@@ -21,6 +21,7 @@ class Residual(keras.layers.Layer):
     Args:
         dropout_rate: share of the sub-layer's output that is dropped in training.
         norm_first: pre-norm instead of post-norm.
+        norm_epsilon: keeps the root in the layer normalisation from zero.
 
     Example:
         >>> import numpy as np
@@ -31,12 +32,19 @@ class Residual(keras.layers.Layer):
         TensorShape([2, 3, 8])
     """
 
-    def __init__(self, dropout_rate: float = 0.1, norm_first: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        dropout_rate: float = 0.1,
+        norm_first: bool = False,
+        norm_epsilon: float = NORM_EPSILON,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         (self.dropout_rate,) = check_rates(dropout_rate=dropout_rate)
         self.norm_first = norm_first
+        self.norm_epsilon = check_epsilon(norm_epsilon)
         self.dropout = Dropout(self.dropout_rate, name="dropout", dtype=self.dtype_policy)
-        self.norm = LayerNormalization(name="norm", dtype=self.dtype_policy)
+        self.norm = LayerNormalization(self.norm_epsilon, name="norm", dtype=self.dtype_policy)
 
     def build(self, x_shape: tuple, y_shape: tuple | None = None) -> None:
         self.norm.build(x_shape)
@@ -51,4 +59,9 @@ class Residual(keras.layers.Layer):
         return x if self.norm_first else self.norm(x)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "dropout_rate": self.dropout_rate, "norm_first": self.norm_first}
+        return {
+            **super().get_config(),
+            "dropout_rate": self.dropout_rate,
+            "norm_first": self.norm_first,
+            "norm_epsilon": self.norm_epsilon,
+        }

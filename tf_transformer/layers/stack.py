@@ -6,7 +6,14 @@ from typing import Any, ClassVar
 
 import keras
 
-from tf_transformer.layers.arguments import check_heads, check_rates, check_sizes
+from tf_transformer.layers.arguments import (
+    NORM_EPSILON,
+    check_activation,
+    check_epsilon,
+    check_heads,
+    check_rates,
+    check_sizes,
+)
 from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.embedded import EmbeddedStack
@@ -30,6 +37,8 @@ class StackLayer(keras.layers.Layer):
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm.
+        activation: of the feed-forward network, "relu", "gelu" or "swish".
+        norm_epsilon: of the layer normalisations.
     """
 
     window: int | None = None  # of self-attention; an encoder's may have one
@@ -45,6 +54,8 @@ class StackLayer(keras.layers.Layer):
         key_dim: int | None = None,
         value_dim: int | None = None,
         norm_first: bool = False,
+        activation: str = "relu",
+        norm_epsilon: float = NORM_EPSILON,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -56,13 +67,19 @@ class StackLayer(keras.layers.Layer):
             activation_dropout_rate=activation_dropout_rate,
         )
         self.norm_first = norm_first
+        self.activation, self.norm_epsilon = check_activation(activation), check_epsilon(norm_epsilon)
         self._make_sublayers()
 
     def _make_sublayers(self) -> None:
         self.self_attention = self._attention("self_attention", window=self.window)
         self.self_attention_residual = self._residual("self_attention_residual")
         self.feed_forward = FeedForward(
-            self.d_model, self.dff, self.activation_dropout_rate, name="feed_forward", dtype=self.dtype_policy
+            self.d_model,
+            self.dff,
+            self.activation_dropout_rate,
+            self.activation,
+            name="feed_forward",
+            dtype=self.dtype_policy,
         )
         self.feed_forward_residual = self._residual("feed_forward_residual")
 
@@ -79,7 +96,7 @@ class StackLayer(keras.layers.Layer):
         )
 
     def _residual(self, name: str) -> Residual:
-        return Residual(self.dropout_rate, self.norm_first, name=name, dtype=self.dtype_policy)
+        return Residual(self.dropout_rate, self.norm_first, self.norm_epsilon, name=name, dtype=self.dtype_policy)
 
     def build(self, x_shape: tuple) -> None:
         self.self_attention.build(x_shape, x_shape)
@@ -99,6 +116,8 @@ class StackLayer(keras.layers.Layer):
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
             "norm_first": self.norm_first,
+            "activation": self.activation,
+            "norm_epsilon": self.norm_epsilon,
         }
 
 
@@ -117,9 +136,12 @@ class Stack(EmbeddedStack):
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm, with one closing LayerNorm.
-        position: "sinusoidal" or "learned".
+        position: "sinusoidal", "sinusoidal_halves" or "learned".
         max_length: the longest sequence there are positions for.
         embedding: a TokenEmbedding to share; the stack makes its own unless given.
+        activation: of the feed-forward networks, "relu", "gelu" or "swish".
+        norm_epsilon: of the layer normalisations.
+        scale_embeddings: whether the embedding that it makes is multiplied by `sqrt(d_model)`.
     """
 
     layer_class: ClassVar[type[StackLayer]]
@@ -140,9 +162,12 @@ class Stack(EmbeddedStack):
         position: str = "sinusoidal",
         max_length: int = 1024,
         embedding: TokenEmbedding | None = None,
+        activation: str = "relu",
+        norm_epsilon: float = NORM_EPSILON,
+        scale_embeddings: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_layers, d_model, vocab_size, dropout_rate, embedding, **kwargs)
+        super().__init__(num_layers, d_model, vocab_size, dropout_rate, embedding, scale_embeddings, **kwargs)
         self.norm_first = norm_first
         self.position = position
         dtype = self.dtype_policy
@@ -159,6 +184,8 @@ class Stack(EmbeddedStack):
                 key_dim=key_dim,
                 value_dim=value_dim,
                 norm_first=norm_first,
+                activation=activation,
+                norm_epsilon=norm_epsilon,
                 name=f"layer_{i}",
                 dtype=dtype,
                 **self._more_layer_arguments(),
@@ -171,9 +198,11 @@ class Stack(EmbeddedStack):
         self.key_dim, self.value_dim = first.key_dim, first.value_dim
         self.attention_dropout_rate = first.attention_dropout_rate
         self.activation_dropout_rate = first.activation_dropout_rate
+        self.activation, self.norm_epsilon = first.activation, first.norm_epsilon
+        self.scale_embeddings = self.embedding.scaled
         self.max_length = self.position_encoding.max_length
         if norm_first:
-            self.norm = LayerNormalization(name="norm", dtype=dtype)
+            self.norm = LayerNormalization(self.norm_epsilon, name="norm", dtype=dtype)
 
     def _more_layer_arguments(self) -> dict[str, Any]:
         """What the layers of one of the two stacks have beside."""
@@ -212,4 +241,7 @@ class Stack(EmbeddedStack):
             "norm_first": self.norm_first,
             "position": self.position,
             "max_length": self.max_length,
+            "activation": self.activation,
+            "norm_epsilon": self.norm_epsilon,
+            "scale_embeddings": self.scale_embeddings,
         }

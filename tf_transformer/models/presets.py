@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.layers.arguments import check_heads, check_sizes, check_vocabularies
+from tf_transformer.layers.arguments import NORM_EPSILON, check_heads, check_sizes, check_vocabularies
 
 # The joint byte-pair vocabulary of WMT 2014 English-German, which the table's parameter counts go by.
 PAPER_VOCAB_SIZE = 37_000
@@ -166,6 +166,10 @@ def count_parameters(
     decoder_layers: int | None = None,
     next_word: Any = None,
     tree_state: Any = None,
+    activation: str = "relu",
+    norm_epsilon: float = NORM_EPSILON,
+    scale_embeddings: bool = True,
+    output_bias: bool = False,
 ) -> int:
     """Counts the trainable numbers of a `Transformer` without making it.
 
@@ -182,13 +186,17 @@ def count_parameters(
         key_dim: width of a head's queries and keys; `d_model / num_heads` unless given.
         value_dim: width of a head's values; `d_model / num_heads` unless given.
         norm_first: pre-norm, which ends each stack with one more norm.
-        position: "sinusoidal" (no parameters) or "learned" (a table for each stack).
+        position: "sinusoidal" or "sinusoidal_halves" (no parameters), or "learned" (a table for each stack).
         max_length: positions in a learned table.
         share_embeddings: "all" (one matrix), "target" (target and projection share) or "none" (three).
         window: has no parameters.
         decoder_layers: layers in the decoder, where it has not as many.
         next_word: has none.
         tree_state: as the model takes it: two projections, two embeddings of each label and of none, and some numbers'.
+        activation: has no parameters.
+        norm_epsilon: has none.
+        scale_embeddings: has none.
+        output_bias: one number for each target token.
 
     Returns:
         The number of parameters.
@@ -223,7 +231,8 @@ def count_parameters(
 
         told = 2 * d_model * d_model + (2 * (len(tree_state[2]) + 1) + MOST_EMPTY + 1) * d_model
     layers = num_layers * encoder_layer + (num_layers if decoder_layers is None else decoder_layers) * decoder_layer
-    return layers + closing_norms + positions + rows * d_model + told
+    bias = target_vocab_size if output_bias else 0
+    return layers + closing_norms + positions + rows * d_model + bias + told
 
 
 def _dense(inputs: int, outputs: int) -> int:

@@ -25,6 +25,7 @@ class RecurrentModel(SequenceModel):
         max_length: the longest sequence that it is for; nothing in the model knows it.
         share_embeddings: "all" (source embedding, target embedding and projection are one matrix), "target" (target
             embedding and projection), or "none".
+        output_bias: whether a bias is added to the logits.
 
     Raises:
         ValueError: sizes or options that can't be; it names the argument, what it was and what is allowed.
@@ -47,6 +48,7 @@ class RecurrentModel(SequenceModel):
         dropout_rate: float = 0.1,
         max_length: int = 1024,
         share_embeddings: str = "none",
+        output_bias: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -55,6 +57,7 @@ class RecurrentModel(SequenceModel):
             target_vocab_size,
             max_length,
             share_embeddings,
+            output_bias,
             **{"name": "recurrent_model", **kwargs},
         )
         dtype = self.dtype_policy

@@ -40,6 +40,7 @@ class SequenceModel(ProjectingSteps, keras.Model):
         max_length: the longest sequence that the model is for.
         share_embeddings: "all" (source embedding, target embedding and projection are one matrix), "target" (target
             embedding and projection), or "none".
+        output_bias: whether a bias is added to the logits; the `stepper` of a model that has one adds it too.
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
@@ -62,6 +63,7 @@ class SequenceModel(ProjectingSteps, keras.Model):
         target_vocab_size: int,
         max_length: int,
         share_embeddings: str,
+        output_bias: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -70,6 +72,7 @@ class SequenceModel(ProjectingSteps, keras.Model):
             share_embeddings, input_vocab_size, target_vocab_size
         )
         self.share_embeddings = share_embeddings
+        self.output_bias = output_bias
         if self.quantization_mode is not None:
             raise UserError(f"dtype can't be {self.dtype_policy.name}: {NOT_QUANTIZED}")
 
@@ -80,6 +83,8 @@ class SequenceModel(ProjectingSteps, keras.Model):
             self.decoder.build(target_shape, (*source_shape, self.d_model))
             if self.share_embeddings == "none":
                 self.projection.build((*target_shape, self.d_model))
+            if self.output_bias:
+                self.bias = self.add_weight((self.target_vocab_size,), initializer="zeros", name="bias")
 
     def make_projection(self) -> None:
         """Makes the layer `projection`, where it shares no matrix with an embedding."""
@@ -141,19 +146,27 @@ class SequenceModel(ProjectingSteps, keras.Model):
         """
         states, scores = self.states(*inputs, training=training)
         if self.loss_projects:
-            return states
+            return _with_one(states) if self.output_bias else states
         logits = self.project(states)
         return (logits, scores) if return_attention_scores else logits
 
     def output_embeddings(self) -> Any:
-        """The projection's matrix, float (target_vocab_size, d_model)."""
+        """The projection's matrix, float (target_vocab_size, d_model).
+
+        With a bias it is one column wider, the bias, which then meets a 1 at the end of every state.
+        """
         if self.share_embeddings == "none":
-            return keras.ops.transpose(self.projection.kernel)
-        return keras.ops.convert_to_tensor(self.decoder.embedding.embeddings)
+            matrix = keras.ops.transpose(self.projection.kernel)
+        else:
+            matrix = keras.ops.convert_to_tensor(self.decoder.embedding.embeddings)
+        if not self.output_bias:
+            return matrix
+        return keras.ops.concatenate([matrix, keras.ops.expand_dims(self.bias, axis=1)], axis=1)
 
     def project(self, x: Any) -> Any:
         """Maps the decoder's output, float (..., d_model), to logits (..., target_vocab_size)."""
-        return self.projection(x) if self.share_embeddings == "none" else self.decoder.embedding.project(x)
+        logits = self.projection(x) if self.share_embeddings == "none" else self.decoder.embedding.project(x)
+        return logits + keras.ops.cast(self.bias, logits.dtype) if self.output_bias else logits
 
     def export(
         self,
@@ -192,4 +205,10 @@ class SequenceModel(ProjectingSteps, keras.Model):
             "target_vocab_size": self.target_vocab_size,
             "max_length": self.max_length,
             "share_embeddings": self.share_embeddings,
+            "output_bias": self.output_bias,
         }
+
+
+def _with_one(states: Any) -> Any:
+    """States, float (..., d_model), with a 1 at the end of each, which meets the bias in `output_embeddings`."""
+    return keras.ops.concatenate([states, keras.ops.ones_like(states[..., :1])], axis=-1)

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from tf_transformer.decoding.stepper import Stepper
+from tf_transformer.layers.arguments import NORM_EPSILON
 from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
@@ -35,7 +36,8 @@ class Transformer(SequenceModel):
         key_dim: d_k, `d_model / num_heads` unless given.
         value_dim: d_v, `d_model / num_heads` unless given.
         norm_first: pre-norm instead of the paper's post-norm.
-        position: "sinusoidal", or "learned" (Table 3, row E).
+        position: "sinusoidal", "sinusoidal_halves" (the same numbers, all sines and then all cosines), or "learned"
+            (Table 3, row E).
         max_length: the longest sequence there are positions for.
         share_embeddings: "all" (source embedding, target embedding and projection are one matrix, as in the paper),
             "target" (target embedding and projection), or "none".
@@ -48,6 +50,10 @@ class Transformer(SequenceModel):
         tree_state: for linearised trees: as `next_word`, and then the target tokens that open and that close a
             constituent, four sequences. At each position the state of the tree is added, the next word included; see
             `TreeState`.
+        activation: of the feed-forward networks: "relu" as in the paper, "gelu" or "swish".
+        norm_epsilon: of the layer normalisations.
+        scale_embeddings: whether embeddings are multiplied by `sqrt(d_model)`, as in the paper.
+        output_bias: whether a bias is added to the logits; the paper has none.
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
@@ -87,6 +93,10 @@ class Transformer(SequenceModel):
         decoder_layers: int | None = None,
         next_word: Sequence[Sequence[int]] | None = None,
         tree_state: Sequence[Sequence[int]] | None = None,
+        activation: str = "relu",
+        norm_epsilon: float = NORM_EPSILON,
+        scale_embeddings: bool = True,
+        output_bias: bool = False,
         **kwargs: Any,
     ) -> None:
         # TensorFlow keeps something for each name that a variable ever had, so Keras's numbering would add up.
@@ -96,10 +106,11 @@ class Transformer(SequenceModel):
             target_vocab_size,
             max_length,
             share_embeddings,
+            output_bias,
             **{"name": "transformer", **kwargs},
         )
         dtype = self.dtype_policy
-        shared = TokenEmbedding(self.input_vocab_size, d_model, name="embedding", dtype=dtype)
+        shared = TokenEmbedding(self.input_vocab_size, d_model, scale_embeddings, name="embedding", dtype=dtype)
         arguments = {
             "dropout_rate": dropout_rate,
             "attention_dropout_rate": attention_dropout_rate,
@@ -109,6 +120,9 @@ class Transformer(SequenceModel):
             "norm_first": norm_first,
             "position": position,
             "max_length": max_length,
+            "activation": activation,
+            "norm_epsilon": norm_epsilon,
+            "scale_embeddings": scale_embeddings,
             "dtype": dtype,
         }
         widths = (d_model, num_heads, dff)
@@ -132,7 +146,9 @@ class Transformer(SequenceModel):
         self.attention_dropout_rate = encoder.attention_dropout_rate
         self.activation_dropout_rate = encoder.activation_dropout_rate
         self.norm_first = norm_first
+        self.norm_epsilon, self.activation = encoder.norm_epsilon, encoder.activation
         self.position = position
+        self.scale_embeddings = scale_embeddings
         self.window = encoder.window
         vocabularies = self.input_vocab_size, self.target_vocab_size
         self.next_word = self.tree_state = None
@@ -209,7 +225,7 @@ class Transformer(SequenceModel):
     def share_constants(self) -> None:
         """Makes one tensor of the sinusoids, where every graph of an export would hold a copy."""
         for stack in self.encoder, self.decoder:
-            if stack.position == "sinusoidal":
+            if stack.position != "learned":
                 table = stack.position_encoding.table
                 stack.position_encoding.table = keras.ops.convert_to_tensor(table)
 
@@ -226,7 +242,10 @@ class Transformer(SequenceModel):
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
             "norm_first": self.norm_first,
+            "norm_epsilon": self.norm_epsilon,
+            "activation": self.activation,
             "position": self.position,
+            "scale_embeddings": self.scale_embeddings,
             "window": self.window,
             "next_word": self.next_word,
             "tree_state": self.tree_state,

@@ -85,7 +85,15 @@ class Parser(Translator):
             stepper = self._search.stepper()
             cache = stepper.start_cache(source_ids, options.beam_size)
             ids, scores = beam_search(
-                stepper, cache, limits, START_ID, END_ID, options.beam_size, options.alpha, grammar=grammar
+                stepper,
+                cache,
+                limits,
+                START_ID,
+                END_ID,
+                options.beam_size,
+                options.alpha,
+                grammar=grammar,
+                length_offset=options.length_offset,
             )
         return ids[:, 0], tf.where(words > 0, scores[:, 0], 0.0)
 

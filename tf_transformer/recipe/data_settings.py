@@ -105,6 +105,7 @@ SPLITS = {
     "tsv": (is_path, "one path"),
     "tfds": (is_path, "the name of one split"),
     "trees": (is_path, "the path of one treebank"),
+    "none": (lambda value: value is None, "left out: an imported model has no text"),
 }
 SEVERAL_SOURCES = ("files", "tsv")
 

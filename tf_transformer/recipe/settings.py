@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SkipValidation, model_validator
 
 from tf_transformer.decoding.options import RANGES, DecodingOptions
-from tf_transformer.layers.arguments import POSITIONS, SHARING
+from tf_transformer.layers.arguments import ACTIVATIONS, NORM_EPSILON, POSITIONS, SHARING
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.presets import PRESETS, nearest_preset
 from tf_transformer.recipe.data_settings import DataSettings
@@ -75,7 +75,13 @@ class ModelSettings(Settings):
     key_dim: Count | None = Field(None, description="width of a head's queries and keys")
     value_dim: Count | None = Field(None, description="width of a head's values")
     norm_first: bool = Field(False, description="normalise before each sub-layer instead of after")
+    norm_epsilon: Annotated[float, Field(gt=0, lt=1)] = Field(
+        NORM_EPSILON, description="added to the variance in the layer normalisations"
+    )
+    activation: Literal[ACTIVATIONS] = Field("relu", description="activation of the feed-forward networks")
     position: Literal[POSITIONS] = Field("sinusoidal", description="how positions are encoded")
+    scale_embeddings: bool = Field(True, description="multiply embeddings by the root of d_model")
+    output_bias: bool = Field(False, description="add a learned bias to the logits")
     window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
     next_word: bool = Field(False, description="a parser's decoder receives the encoder's output at the next word")
     tree_state: bool = Field(False, description="a parser's decoder receives the state of the tree, with the next word")
@@ -91,7 +97,7 @@ class ModelSettings(Settings):
         if "num_heads" not in kind.without and not widths_given and self.d_model % self.num_heads:
             rule = f"divide d_model, {self.d_model}, unless key_dim and value_dim are given"
             refuse("num_heads", f"is {self.num_heads}; it must {rule}")
-        if "position" not in kind.without and self.position == "sinusoidal" and self.d_model % 2:
+        if "position" not in kind.without and self.position != "learned" and self.d_model % 2:
             refuse("d_model", f"is {self.d_model}; for sinusoidal positions it must be even")
         return self
 
@@ -226,6 +232,9 @@ class EvaluationSettings(Settings):
     batch_size: Count = Field(64, description="sentences translated at once")
     beam_size: Count = Field(4, description="number of hypotheses in the beam")
     alpha: NotNegative = Field(0.6, le=RANGES["alpha"][1], description="strength of the length penalty")
+    length_offset: NotNegative = Field(
+        5.0, le=RANGES["length_offset"][1], description="number added to the length in the length penalty"
+    )
     extra_length: CountOrZero = Field(50, description="tokens a translation may have beyond its source's")
     no_repeat_ngram_size: CountOrZero = Field(
         0, description="a translation has each n-gram of so many tokens at most once; 0 for no such limit"
@@ -237,7 +246,7 @@ class EvaluationSettings(Settings):
 
     def decoding_options(self) -> DecodingOptions:
         """How the run's model translates, unless it is told otherwise."""
-        names = "beam_size", "alpha", "extra_length", "no_repeat_ngram_size"
+        names = "beam_size", "alpha", "length_offset", "extra_length", "no_repeat_ngram_size"
         return DecodingOptions(**{name: getattr(self, name) for name in names})
 
 

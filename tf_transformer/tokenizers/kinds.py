@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tf_transformer.errors import UserError
+
 if TYPE_CHECKING:
     from tf_transformer.tokenizers.base import Tokenizer
 
@@ -43,6 +45,12 @@ def _wordpiece() -> type[Tokenizer]:
     return WordPieceTokenizer
 
 
+def _marian() -> type[Tokenizer]:
+    from tf_transformer.tokenizers.marian import MarianTokenizer
+
+    return MarianTokenizer
+
+
 def _brackets() -> type[Tokenizer]:
     from tf_transformer.tokenizers.brackets import BracketTokenizer
 
@@ -67,11 +75,19 @@ def _learn_wordpiece(texts: list[str], vocab_size: int, where: str, symbols: Seq
     return learn_wordpiece(texts, vocab_size, where)
 
 
+def _learn_marian(texts: list[str], vocab_size: int, where: str, symbols: Sequence[str]) -> Tokenizer:
+    raise UserError(
+        "tokenizer.kind is marian, which comes with an imported model and can't be learned; choose bpe, unigram or "
+        "wordpiece"
+    )
+
+
 # By `tokenizer.kind` of a recipe, and `kind` of tokenizer.json.
 TOKENIZER_KINDS = {
     "bpe": TokenizerKind(_sentencepiece, _learn_bpe, has_symbols=True, parts_words=False),
     "unigram": TokenizerKind(_sentencepiece, _learn_unigram, has_symbols=True, parts_words=False),
     "wordpiece": TokenizerKind(_wordpiece, _learn_wordpiece, has_symbols=False, parts_words=True),
+    "marian": TokenizerKind(_marian, _learn_marian, has_symbols=False, parts_words=False),
 }
 # By `target_kind` of tokenizer.json, what gives a target's class: no recipe names a parser's brackets, which are
 # collected and not learned.

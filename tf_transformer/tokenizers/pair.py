@@ -24,7 +24,7 @@ class TokenizerPair(tf.Module):
     Args:
         source: the tokenizer of the source language.
         target: the tokenizer of the target language; the same object where one vocabulary serves both.
-        kind: "bpe", "unigram" or "wordpiece".
+        kind: "bpe", "unigram", "wordpiece" or "marian".
         target_kind: that of the target, where it is another one; it may be "brackets".
 
     Attributes:

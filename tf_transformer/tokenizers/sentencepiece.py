@@ -22,7 +22,17 @@ _BLANKS = r"[\s\p{Z}\p{Cc}]+"
 _numbers = itertools.count()
 
 
-class _ModelResource(tf.saved_model.experimental.TrackableResource):
+def words_of_pieces(texts: tf.Tensor, begins: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+    """Does the work of `Tokenizer.words`, knowing which of texts' pieces, bool (batch, length), begin a word."""
+    readable = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
+    words = tf.strings.split(tf.strings.regex_replace(readable, _BLANKS, " "))
+    places = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
+    # Where the normal form of a character holds a blank, there are more beginnings than words.
+    most = tf.cast(words.row_lengths(), tf.int32) - 1
+    return words, tf.clip_by_value(places, 0, tf.maximum(most, 0)[:, None])
+
+
+class ModelResource(tf.saved_model.experimental.TrackableResource):
     """A model as TensorFlow Text's ops take it, under a name, until this object is gone.
 
     `tensorflow_text.SentencepieceTokenizer` gives its model no name. The kernel that made it then owns it, and
@@ -88,7 +98,7 @@ class SentencePieceTokenizer(Tokenizer):
             )
         # The reference for normal forms: blanks as they are, and no mark before the first word.
         self._normalizer = SentencePieceNormalizer(model_proto=model, add_dummy_prefix=False, escape_whitespaces=False)
-        self._resource = _ModelResource(model)
+        self._resource = ModelResource(model)
 
     @property
     def vocab_size(self) -> int:
@@ -124,20 +134,14 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        readable = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
-        words = tf.strings.split(tf.strings.regex_replace(readable, _BLANKS, " "))
-        # A word's first piece begins with SentencePiece's mark of a blank.
-        begins = self.begins_word(self.tokenize(texts).to_tensor())
-        places = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
-        # Where the normal form of a character holds a blank, there are more beginnings than words.
-        most = tf.cast(words.row_lengths(), tf.int32) - 1
-        return words, tf.clip_by_value(places, 0, tf.maximum(most, 0)[:, None])
+        return words_of_pieces(texts, self.begins_word(self.tokenize(texts).to_tensor()))
 
     def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
         names = text_ops.sentencepiece_id_to_string_op(self._resource.for_op(), tf.reshape(ids, [-1]))
         return tf.where(ids == PAD_ID, "", tf.reshape(names, tf.shape(ids)))
 
     def begins_word(self, ids: tf.Tensor) -> tf.Tensor:
+        # A word's first piece begins with SentencePiece's mark of a blank.
         return tf.strings.regex_full_match(self.piece_texts(ids), "(?s)▁.*")
 
     def pieces(self, ids: list[int]) -> list[str]:

@@ -38,6 +38,14 @@ CONFIGURATIONS = {
     "pre-norm, learned, two vocabularies, none shared": {"position": "learned", "norm_first": True},
     "wide values": {"key_dim": 2, "value_dim": 6},
     "wide keys": {"key_dim": 5, "value_dim": 3},
+    "as MarianMT, with the bias": {
+        "share_embeddings": "all",
+        "activation": "swish",
+        "norm_epsilon": 1e-3,
+        "position": "sinusoidal_halves",
+        "output_bias": True,
+    },
+    "gelu, unscaled": {"activation": "gelu", "scale_embeddings": False, "output_bias": True},
 }
 
 

@@ -1,0 +1,162 @@
+"""A MarianMT model's folder, as the transformers library has it: read, and checked file by file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tf_transformer.errors import UserError, reason
+from tf_transformer.marian.config import search_settings, with_defaults
+from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair
+
+if TYPE_CHECKING:
+    from tf_transformer.marian.weights import Weights
+
+CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
+SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
+VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
+SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+
+
+@dataclass(frozen=True)
+class MarianFolder:
+    """What a folder holds beside its weights.
+
+    Attributes:
+        path: the folder.
+        config: `config.json`, with what it leaves out.
+        evaluation: how the model is asked to translate, as keys of a recipe's section `evaluation`.
+        tokenizers: those of the two languages.
+        languages: the codes of the two languages; None where the folder does not say.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    evaluation: dict[str, Any]
+    tokenizers: TokenizerPair
+    languages: tuple[str | None, str | None]
+
+    @classmethod
+    def read(cls, path: Path) -> MarianFolder:
+        """Reads a folder.
+
+        Raises:
+            UserError: a file is missing or damaged, or the model is none that this package can be.
+        """
+        if not (path / CONFIG).is_file():
+            raise UserError(
+                f"{path}: no {CONFIG} there; give the folder of a MarianMT model, such as a copy of "
+                "Helsinki-NLP/opus-mt-en-de"
+            )
+        config = with_defaults(_read_json(path / CONFIG), path / CONFIG)
+        generation = _read_json(path / GENERATION) if (path / GENERATION).is_file() else {}
+        evaluation = search_settings(config, generation, path / (GENERATION if generation else CONFIG))
+        settings = _read_json(path / TOKENIZER) if (path / TOKENIZER).is_file() else {}
+        if settings.get("sp_model_kwargs"):
+            raise UserError(f"{path / TOKENIZER}: sp_model_kwargs is not empty, which is not supported")
+        languages = settings.get("source_lang") or None, settings.get("target_lang") or None
+        return cls(path, config, evaluation, _read_tokenizers(path, config, settings), languages)
+
+    def read_weights(self) -> Weights:
+        """Reads the weights: `model.safetensors`, or if it is not there `pytorch_model.bin`.
+
+        Raises:
+            UserError: neither is there, or it is damaged.
+        """
+        return (
+            _read_safetensors(self.weights_file) if self.weights_file.suffix != ".bin" else _read_bin(self.weights_file)
+        )
+
+    @property
+    def weights_file(self) -> Path:
+        """The file that the weights are in."""
+        for name in SAFE_WEIGHTS, PICKLED_WEIGHTS:
+            if (self.path / name).is_file():
+                return self.path / name
+        raise UserError(f"{self.path}: neither {SAFE_WEIGHTS} nor {PICKLED_WEIGHTS} is there; copy the whole folder")
+
+
+def _read_tokenizers(path: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> TokenizerPair:
+    separate = bool(settings.get("separate_vocabs"))
+    if separate and config["share_encoder_decoder_embeddings"]:
+        rule = f"{CONFIG} has share_encoder_decoder_embeddings, which needs one vocabulary"
+        raise UserError(f"{path / TOKENIZER}: separate_vocabs is true; {rule}")
+    names = {role: _piece(settings.get(f"{key}_token")) for role, key in ROLES.items()}
+    special = {role: name for role, name in names.items() if name is not None}
+    sides = (
+        (SOURCE_MODEL, VOCABULARY, config["vocab_size"]),
+        (TARGET_MODEL, TARGET_VOCABULARY if separate else VOCABULARY, config["decoder_vocab_size"]),
+    )
+    tokenizers = []
+    for model, vocabulary, size in sides:
+        pieces = _read_vocabulary(path / vocabulary, size)
+        content = _read_bytes(path / model)
+        try:
+            tokenizer = MarianTokenizer(content, pieces, **special)
+        except UserError as error:
+            raise UserError(f"{path / model}, with {vocabulary}: {error}") from None
+        end, _, padding = tokenizer.special_pieces
+        for key, piece in (("eos_token_id", end), ("pad_token_id", padding)):
+            if pieces.index(piece) != config[key]:
+                raise UserError(
+                    f"{path / vocabulary}: {piece} is {pieces.index(piece)}, but {CONFIG} has {key} {config[key]}; "
+                    "copy both from the same model"
+                )
+        tokenizers.append(tokenizer)
+    return TokenizerPair(*tokenizers, "marian")
+
+
+# By what MarianTokenizer here calls a piece, how tokenizer_config.json begins its name.
+ROLES = {"end": "eos", "unknown": "unk", "padding": "pad"}
+
+
+def _piece(token: Any) -> str | None:
+    """A token of `tokenizer_config.json`, which may be a mapping with its text in it."""
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def _read_vocabulary(path: Path, size: int) -> list[str]:
+    """The pieces in the order of their ids."""
+    ids = _read_json(path)
+    if sorted(ids.values(), key=lambda each: each if isinstance(each, int) else -1) != list(range(size)):
+        raise UserError(
+            f"{path}: has {len(ids)} pieces, but {CONFIG} asks for one for each id from 0 to {size - 1}; copy both "
+            "from the same model"
+        )
+    return sorted(ids, key=ids.__getitem__)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(_read_bytes(path))
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON ({error}); copy it anew") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: not a JSON object; copy it anew")
+    return content
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: can't be read ({reason(error)}); copy the whole folder of the model") from None
+
+
+def _read_safetensors(path: Path) -> Weights:
+    import safetensors
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
+        raise UserError(f"{path}: can't be read as safetensors ({reason(error)}); copy it anew") from None
+
+
+def _read_bin(path: Path) -> Weights:
+    from tf_transformer.marian.pickled import read_pickled
+
+    return read_pickled(path)

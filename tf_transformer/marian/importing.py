@@ -1,0 +1,132 @@
+"""Makes a run's folder of a MarianMT model."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from tf_transformer.errors import UserError, reason
+from tf_transformer.marian.config import model_arguments
+from tf_transformer.marian.folder import MarianFolder
+from tf_transformer.model_card import as_markdown, facts_of_run, versions
+from tf_transformer.recipe import Recipe, save_recipe
+from tf_transformer.recipe.mistakes import explain
+from tf_transformer.runs.directory import RunDirectory
+
+UNKNOWN_LANGUAGE = "und"  # ISO 639's code of a language that is not known
+README = "README.md"
+
+
+def import_marian(
+    folder: str | os.PathLike,
+    run: str | os.PathLike,
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> RunDirectory:
+    """Reads a MarianMT model, as OPUS-MT's come in the transformers library, into a new run's folder.
+
+    Nothing in the folder is run, and PyTorch is not needed. The run is as after a training: it translates, is
+    evaluated, looked into, exported and served as any other.
+
+    Args:
+        folder: has `config.json`, `vocab.json`, `source.spm`, `target.spm` and `model.safetensors` or
+            `pytorch_model.bin`; `generation_config.json` and `tokenizer_config.json` are read if they are there.
+        run: the run's folder to make.
+        source_language: code of the language translated from, where `tokenizer_config.json` does not say it.
+        target_language: the same of the language translated into.
+
+    Returns:
+        The run.
+
+    Raises:
+        UserError: a file is missing or damaged, the model is not supported, or `run` is taken.
+
+    Example:
+        >>> from tf_transformer.marian import import_marian
+        >>> import_marian("opus-mt-en-de", "runs/opus-mt-en-de")
+        Traceback (most recent call last):
+        tf_transformer.errors.UserError: opus-mt-en-de: no config.json there; ...
+    """
+    from tf_transformer.marian.weights import set_weights
+    from tf_transformer.models.transformer import Transformer
+
+    path = RunDirectory(run).path
+    _check_is_new(path)
+    read = MarianFolder.read(Path(folder))
+    languages = source_language or read.languages[0], target_language or read.languages[1]
+    tokenizers = read.tokenizers
+    recipe = _recipe(read, path.absolute().name, languages)
+    source, target = tokenizers.source, tokenizers.target
+    model = Transformer(**recipe.model.arguments(source.vocab_size, target.vocab_size))
+    model.build(((None, None), (None, None)))
+    try:
+        set_weights(model, read.read_weights(), source.marian_ids, target.marian_ids)
+    except UserError as error:
+        named = str(error) if str(error).startswith(str(read.path)) else f"{read.weights_file}: {error}"
+        raise UserError(named) from None
+    partial = RunDirectory(path.with_name(f".partial-{path.name}-{os.getpid()}"))
+    try:
+        partial.checkpoints.mkdir(parents=True)
+        save_recipe(recipe, partial.recipe)
+        tokenizers.save(partial.tokenizer)
+        model.save(partial.best)
+        origin = {"format": "MarianMT", "name": read.path.absolute().name, "weights": _checksum(read.weights_file)}
+        partial.write_training({"parameters": model.count_params(), "imported": origin, "versions": versions()})
+        if (read.path / README).is_file():
+            shutil.copyfile(read.path / README, partial.path / f"origin_{README}")
+        partial.card.write_text(as_markdown(facts_of_run(partial)), encoding="utf-8")
+        if path.is_dir():
+            path.rmdir()  # it is empty
+        partial.path.rename(path)
+    except OSError as error:
+        raise UserError(f"{path}: the run can't be written: {reason(error)}; choose another folder") from None
+    finally:
+        shutil.rmtree(partial.path, ignore_errors=True)
+    return RunDirectory.open(path)
+
+
+def _check_is_new(path: Path) -> None:
+    """Raises a UserError where something lies."""
+    if path.is_dir() and not any(path.iterdir()):
+        return
+    if path.exists():
+        raise UserError(f"{path}: exists and was not changed; give a new folder to import into")
+
+
+def _recipe(read: MarianFolder, name: str, languages: tuple[str | None, str | None]) -> Recipe:
+    """A recipe that says of the model what can be said."""
+    source_language, target_language = languages
+    arguments = model_arguments(read.config)
+    settings: dict[str, Any] = {
+        "name": name,
+        "data": {
+            "kind": "none",
+            "source_language": source_language or UNKNOWN_LANGUAGE,
+            "target_language": target_language or UNKNOWN_LANGUAGE,
+            "max_length": min(128, arguments["max_length"]),
+        },
+        "tokenizer": {
+            "kind": "marian",
+            "vocab_size": read.tokenizers.source.vocab_size,
+            "joint": read.config["share_encoder_decoder_embeddings"],
+        },
+        "model": arguments,
+        # Of its training nothing is known; these two must be there.
+        "training": {"steps": 1, "validate_every": 1},
+        "evaluation": read.evaluation,
+    }
+    try:
+        return Recipe.model_validate(settings)
+    except ValidationError as error:
+        raise explain(error, f"{name} (imported from {read.path})", {}) from None
+
+
+def _checksum(path: Path) -> str:
+    """What tells the weights from others: SHA-256."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
