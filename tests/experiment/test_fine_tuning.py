@@ -13,6 +13,7 @@ from rich.console import Console
 from tests.experiment.small_recipe import ctrl_c_after
 from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 from tf_transformer import Transformer, UserError, experiment, load_model, load_recipe
+from tf_transformer.experiment.compiling import check_freeze
 from tf_transformer.experiment.fine_tuning import Origin, open_origin, take_weights
 from tf_transformer.model_card import read_card
 from tf_transformer.runs.directory import RunDirectory
@@ -227,6 +228,18 @@ def test_one_mistake_is_told_before_data_is_read(origin, tmp_path, changes, told
     path = written(tmp_path / "r.yaml", tmp_path / "nowhere", origin, **changes)
     with pytest.raises(UserError, match=told):
         experiment.train(load_recipe(path), tmp_path / "run")
+
+
+def test_the_state_of_the_tree_may_be_frozen():
+    """A layer that takes tokens, which are not known before data is read."""
+    recipe = load_recipe("train/recipes/parsing_demo.yaml", ["model.tree_state=true", "training.freeze=[tree_state]"])
+    check_freeze(recipe)
+    with pytest.raises(UserError, match="no tree; choose from"):
+        check_freeze(
+            load_recipe(
+                "train/recipes/parsing_demo.yaml", ["model.tree_state=true", "training.freeze=[tree_state, tree]"]
+            )
+        )
 
 
 def test_what_changes_no_weight_may_differ(folder, origin, tmp_path):

@@ -45,7 +45,9 @@ def check_freeze(recipe: Recipe) -> None:
     if recipe.training.freeze:
         model = MODEL_KINDS[recipe.model.kind].make(**recipe.model.arguments(4, 4))  # whatever its vocabularies
         model.build(((None, None), (None, None)))
-        freeze(model, recipe.training.freeze)
+        # What takes tokens is not in this model; `make_model` checks the names in it.
+        told = [name for name in ("next_word", "tree_state") if getattr(recipe.model, name)]
+        freeze(model, [layer for layer in recipe.training.freeze if layer.split("/")[0] not in told])
 
 
 def compile_model(model: SequenceModel, recipe: Recipe) -> None:
