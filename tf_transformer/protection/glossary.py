@@ -29,7 +29,7 @@ class Glossary:
         terms: source term -> target term.
 
     Raises:
-        UserError: there is no term, or one is empty, or has one of the characters ⟦ ⟧ |.
+        UserError: there is no term, or one is empty, or has a ⟦, a ⟧ or a vertical bar.
 
     Example:
         >>> glossary = Glossary({"dog": "Hund", "fire truck": "Feuerwehrauto"})
