@@ -10,6 +10,7 @@ from typing import Any
 from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
 from tf_transformer.export.saved_model import export_saved_model, version_folder
 from tf_transformer.export.translator import make_translator
+from tf_transformer.marian import export_marian
 from tf_transformer.model_card import facts_of_ensemble, facts_of_run
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
@@ -83,3 +84,19 @@ def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, qu
     options = load_recipe(run.recipe).evaluation.decoding_options()
     model, tokenizers = load_model(run.best_checkpoint()), run.load_tokenizers()
     return export_ctranslate2(model, tokenizers, folder, quantization, options, facts_of_run(run))
+
+
+def export_run_marian(run: RunDirectory, destination: str | os.PathLike) -> Path:
+    """Exports a run's best checkpoint as a MarianMT folder of the transformers library; see `export_marian`.
+
+    Example:
+        >>> from tf_transformer.runs.directory import RunDirectory
+        >>> export_run_marian(RunDirectory.open("runs/none"), "marian/none")
+        Traceback (most recent call last):
+        tf_transformer.errors.UserError: runs/none: not a run (it has no recipe.yaml); give a folder that `train` wrote
+    """
+    folder = free_folder(destination)  # refused before anything is loaded
+    recipe = load_recipe(run.recipe)
+    model, tokenizers = load_model(run.best_checkpoint(), "float32"), run.load_tokenizers()
+    languages = recipe.data.source_language, recipe.data.target_language
+    return export_marian(model, tokenizers, folder, recipe.evaluation.decoding_options(), languages)

@@ -1,0 +1,83 @@
+"""Out again: the folder that is written is the one that was read."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from tests.cli.command import assert_mistake
+from tests.cli.conftest import command  # noqa: F401  a fixture
+from tests.marian.folders import write_folder
+from tf_transformer import Transformer
+from tf_transformer.errors import UserError
+from tf_transformer.experiment import export_run_marian
+from tf_transformer.marian import export_marian, import_marian
+from tf_transformer.tokenizers import train_tokenizers
+
+
+@pytest.fixture(scope="module", params=["joint", "separate"])
+def imported(request):
+    return request.getfixturevalue(request.param)
+
+
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_there_and_back_again_the_bytes_are_the_same(imported, tmp_path):
+    folder = export_run_marian(imported.run, tmp_path / "out")
+    for name in ("source.spm", "target.spm"):
+        assert (folder / name).read_bytes() == (imported.folder / name).read_bytes()
+    for name in ("vocab.json", "target_vocab.json"):
+        assert (folder / name).exists() == (imported.folder / name).exists()
+        if (folder / name).exists():
+            assert read_json(folder / name) == read_json(imported.folder / name)
+    before, after = (load_file(path / "model.safetensors") for path in (imported.folder, folder))
+    assert before.keys() == after.keys()
+    for name, tensor in before.items():
+        assert tensor.tobytes() == after[name].tobytes() and tensor.shape == after[name].shape, name
+    config = read_json(folder / "config.json")
+    assert {key: imported.config.get(key, value) for key, value in config.items()} == config
+    generation = read_json(folder / "generation_config.json")
+    assert (generation["num_beams"], generation["length_penalty"]) == (4, 0.0)
+    assert generation["bad_words_ids"] == imported.config["bad_words_ids"]
+    again = import_marian(folder, tmp_path / "again")
+    assert again.load_tokenizers().source.to_bytes() == imported.run.load_tokenizers().source.to_bytes()
+
+
+def test_half_the_embeddings_of_the_pair_may_be_tied(tmp_path):
+    """The third way to share: the target's embeddings and the projection alone."""
+    _, weights = write_folder(tmp_path / "in", separate=True)
+    folder = export_run_marian(import_marian(tmp_path / "in", tmp_path / "run"), tmp_path / "out")
+    after = load_file(folder / "model.safetensors")
+    assert after.keys() == weights.keys() and "lm_head.weight" not in after
+    for name, tensor in weights.items():
+        np.testing.assert_array_equal(after[name], tensor)
+
+
+def test_every_reason_why_a_model_does_not_fit_is_told(tmp_path):
+    tokenizers = train_tokenizers([("a dog", "ein Hund"), ("a cat", "eine Katze")], vocab_size=290)
+    model = Transformer(1, 8, 2, 16, input_vocab_size=290, target_vocab_size=290, norm_first=True, window=3)
+    with pytest.raises(UserError) as caught:
+        export_marian(model, tokenizers, tmp_path / "out")
+    told = str(caught.value)
+    for reason in (
+        "kind bpe",
+        "model.norm_first is True",
+        "sinusoidal_halves",
+        "norm_epsilon",
+        "output_bias",
+        "window",
+    ):
+        assert reason in told
+    assert "\n" not in told and not (tmp_path / "out").exists()
+
+
+def test_the_command_writes_the_folder_and_overwrites_nothing(joint, tmp_path, command):  # noqa: F811
+    out = tmp_path / "out"
+    assert command("export", joint.run.path, out, "--format", "marian") == (0, f"{out}\n".encode(), "")
+    assert_mistake(command("export", joint.run.path, out, "--format", "marian"), "not empty and was not changed")
+    assert_mistake(
+        command("export", joint.run.path, tmp_path / "o", "--format", "marian", "--beam-size", 2), "--beam-size"
+    )

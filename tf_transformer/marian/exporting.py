@@ -1,0 +1,190 @@
+"""Writes a model as a MarianMT folder, which the transformers library loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tf_transformer.decoding.options import DecodingOptions
+from tf_transformer.errors import UserError, why_not_written
+from tf_transformer.export.ctranslate2 import free_folder
+from tf_transformer.marian.config import DEFAULTS
+from tf_transformer.marian.folder import (
+    CONFIG,
+    GENERATION,
+    SAFE_WEIGHTS,
+    SOURCE_MODEL,
+    TARGET_MODEL,
+    TARGET_VOCABULARY,
+    TOKENIZER,
+    VOCABULARY,
+)
+from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair
+
+if TYPE_CHECKING:
+    from tf_transformer.models.sequence_model import SequenceModel
+    from tf_transformer.models.transformer import Transformer
+
+# What MarianMT's class has no setting for, and the one value that it computes with.
+FIXED = {
+    "norm_first": False,
+    "position": "sinusoidal_halves",
+    "norm_epsilon": 1e-5,
+    "output_bias": True,
+    "key_dim": None,
+    "value_dim": None,
+    "window": None,
+    "next_word": None,
+    "tree_state": None,
+}
+
+
+def export_marian(
+    model: SequenceModel,
+    tokenizers: TokenizerPair,
+    destination: str | os.PathLike,
+    options: DecodingOptions | None = None,
+    languages: tuple[str, str] | None = None,
+) -> Path:
+    """Writes a folder that `transformers.MarianMTModel` and `MarianTokenizer` load: an imported model, or one tuned.
+
+    Args:
+        model: a built Transformer with the settings of MarianMT.
+        tokenizers: its tokenizers, those of an imported model.
+        destination: the folder to make.
+        options: how translations are searched for.
+        languages: the codes of the two languages.
+
+    Returns:
+        The folder written.
+
+    Raises:
+        UserError: the model is none that MarianMT can be, with every reason; or the folder is taken or can't be
+            written.
+
+    Example:
+        >>> import tf_transformer as tt
+        >>> from tf_transformer.marian import export_marian
+        >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund"), ("a cat", "eine Katze")], vocab_size=290)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=290, target_vocab_size=290, output_bias=True)
+        >>> export_marian(model, tokenizers, "/tmp/marian")
+        Traceback (most recent call last):
+        tf_transformer.errors.UserError: this can't be a MarianMT model: its tokenizer is of kind bpe, not marian; ...
+    """
+    from safetensors.numpy import save_file
+
+    from tf_transformer.marian.weights import get_weights
+
+    misfits = list(_misfits(model, tokenizers))
+    if misfits:
+        raise UserError(f"this can't be a MarianMT model: {'; '.join(misfits)}")
+    folder = free_folder(destination)
+    options = options or DecodingOptions()
+    source, target = tokenizers.source, tokenizers.target
+    # Written beside and renamed: nobody loads half a model.
+    partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        config = _config(model, source, target)
+        _write_json(partial / CONFIG, config)
+        _write_json(partial / GENERATION, _generation(config, options, model.max_length))
+        (partial / SOURCE_MODEL).write_bytes(source.sentencepiece_model)
+        (partial / TARGET_MODEL).write_bytes(target.sentencepiece_model)
+        _write_json(partial / VOCABULARY, _ids(source))
+        separate = source.vocabulary != target.vocabulary
+        if separate:
+            _write_json(partial / TARGET_VOCABULARY, _ids(target))
+        _write_json(partial / TOKENIZER, _tokenizer(source, separate, languages, model.max_length))
+        save_file(get_weights(model, source.marian_ids, target.marian_ids), partial / SAFE_WEIGHTS, {"format": "pt"})
+        partial.rename(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: the MarianMT model can't be written: {why_not_written(error)}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _misfits(model: SequenceModel, tokenizers: TokenizerPair) -> Iterator[str]:
+    """Every reason why MarianMT's classes would not compute the same."""
+    from tf_transformer.models.transformer import Transformer
+
+    if not isinstance(tokenizers.source, MarianTokenizer) or not isinstance(tokenizers.target, MarianTokenizer):
+        yield f"its tokenizer is of kind {tokenizers.kind}, not marian"
+    if not isinstance(model, Transformer):
+        yield f"it is a {type(model).__name__}, not a Transformer"
+        return
+    for key, value in FIXED.items():
+        if getattr(model, key) != value:
+            yield f"model.{key} is {getattr(model, key)}, not {value}"
+
+
+def _config(model: Transformer, source: MarianTokenizer, target: MarianTokenizer) -> dict[str, Any]:
+    padding, _, _, end = source.marian_ids[:4]
+    layers = model.num_layers, len(model.decoder.layers)
+    known = {
+        "vocab_size": len(source.vocabulary),
+        "decoder_vocab_size": len(target.vocabulary),
+        "max_position_embeddings": model.max_length,
+        "encoder_layers": layers[0],
+        "decoder_layers": layers[1],
+        **{f"{side}_ffn_dim": model.dff for side in ("encoder", "decoder")},
+        **{f"{side}_attention_heads": model.num_heads for side in ("encoder", "decoder")},
+        "activation_function": model.activation,
+        "d_model": model.d_model,
+        "dropout": model.dropout_rate,
+        "attention_dropout": model.attention_dropout_rate,
+        "activation_dropout": model.activation_dropout_rate,
+        "scale_embedding": model.scale_embeddings,
+        "share_encoder_decoder_embeddings": model.share_embeddings == "all",
+        "tie_word_embeddings": model.share_embeddings != "none",
+        "pad_token_id": padding,
+        "decoder_start_token_id": padding,
+        "eos_token_id": end,
+        "forced_eos_token_id": end,
+    }
+    first = {"architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True}
+    return {**first, **{key: known[key] for key in DEFAULTS}}
+
+
+def _generation(config: dict[str, Any], options: DecodingOptions, positions: int) -> dict[str, Any]:
+    """The search as far as the library has it; its score is `log P / length^length_penalty`."""
+    ids = {
+        key: config[key] for key in ("pad_token_id", "decoder_start_token_id", "eos_token_id", "forced_eos_token_id")
+    }
+    return {
+        **ids,
+        "bad_words_ids": [[config["pad_token_id"]]],
+        "max_length": positions,
+        "num_beams": options.beam_size,
+        "length_penalty": options.alpha,
+        "no_repeat_ngram_size": options.no_repeat_ngram_size,
+    }
+
+
+def _tokenizer(
+    source: MarianTokenizer, separate: bool, languages: tuple[str, str] | None, positions: int
+) -> dict[str, Any]:
+    end, unknown, padding = source.special_pieces
+    source_language, target_language = languages or (None, None)
+    return {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": source_language,
+        "target_lang": target_language,
+        "eos_token": end,
+        "unk_token": unknown,
+        "pad_token": padding,
+        "model_max_length": positions,
+        "separate_vocabs": separate,
+    }
+
+
+def _ids(tokenizer: MarianTokenizer) -> dict[str, int]:
+    return {piece: place for place, piece in enumerate(tokenizer.vocabulary)}
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
