@@ -11,6 +11,7 @@ from tests.marian.folders import TAGS, write_folder
 from tests.marian.test_importing import as_batch, in_our_ids
 from tf_transformer import load_model, load_translator
 from tf_transformer.decoding import shift_right
+from tf_transformer.experiment import export_run_marian
 from tf_transformer.marian import import_marian
 from tf_transformer.tokenizers.base import START_ID
 
@@ -146,6 +147,22 @@ def test_translations_with_a_beam_are_the_library_s(original, translator, beams,
     same = [row for row in range(len(TEXTS)) if translations[row] == expected[row]]
     assert len(same) >= len(TEXTS) - 1, (translations, expected)
     np.testing.assert_allclose(found["score"].numpy()[same], scores.numpy()[same], rtol=0, atol=1e-4)
+
+
+def test_the_library_loads_what_is_written(original, run, tmp_path):
+    """The same weights, bit by bit, and the same translations by its own tokenizer and search."""
+    folder = export_run_marian(run, tmp_path / "out")
+    loaded = transformers.MarianMTModel.from_pretrained(folder).eval()
+    before, after = original.model.state_dict(), loaded.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    inputs = tokenizer(TEXTS, return_tensors="pt", padding=True)
+    assert torch.equal(inputs["input_ids"], original.tokenizer(TEXTS, return_tensors="pt", padding=True)["input_ids"])
+    with torch.no_grad():  # with its own generation_config.json
+        found = loaded.generate(**inputs, num_beams=1, forced_eos_token_id=None, max_new_tokens=LIMIT)
+    expected, _ = original.generate(TEXTS, num_beams=1, max_new_tokens=LIMIT)
+    assert tokenizer.batch_decode(found, skip_special_tokens=True) == expected
 
 
 def test_pytorch_s_own_pickles_are_the_same_model(original, run, tmp_path):
