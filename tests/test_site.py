@@ -92,7 +92,7 @@ def test_what_a_recipe_key_may_be_is_told(page_text):
     text = page_text(REFERENCE / "recipe_keys.md")
     for row in (
         "| `seed` | whole number, at least 0, less than 4294967296 | `1` | seed of all random numbers |",
-        "| `model.position` | `sinusoidal`, `learned`, `sinusoidal_halves` | `sinusoidal` | how positions are encoded |",
+        "| `model.position` | `sinusoidal`, `sinusoidal_halves`, `learned` | `sinusoidal` | how positions are ",
         "| `model.window` | whole number, at least 1 or `null` | `null` |",
         "| `training.steps` | whole number, at least 1 | required |",
         "| `training.jit_compile` | `true` or `false` | `false` |",
