@@ -68,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         file = Path(folder, "source.txt")
         file.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
-        described = {"model": arguments.model, "engine": arguments.engine, "options": {}}
+        described = {"models": [arguments.model], "engine": arguments.engine, "options": {}}
         alone, in_shards = [], []
         for number in range(arguments.rounds):
             alone.append(timed(lambda: decode(function, texts, streams)))

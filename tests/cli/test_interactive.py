@@ -151,6 +151,14 @@ def test_a_history_that_can_not_be_written_is_no_reason_to_fail(terminal, tmp_pa
 def test_without_a_terminal(command, tiny_saved_model, tmp_path):
     outcome = command("translate", tiny_saved_model, "--interactive", stdin=b"A man sees a house.\n")
     assert_mistake(outcome, "--interactive needs a terminal for its input and output")
-    for words in [tmp_path / "file"], ["--json"], ["--paragraphs"], ["--shards", tmp_path / "shards"]:
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("dog\tHund\n")
+    for words in (
+        [tmp_path / "file"],
+        ["--json"],
+        ["--paragraphs"],
+        ["--shards", tmp_path / "shards"],
+        ["--glossary", terms],
+    ):
         outcome = command("translate", tiny_saved_model, "--interactive", *words)
-        assert_mistake(outcome, "leave out FILE, --json, --paragraphs and --shards")
+        assert_mistake(outcome, "leave out FILE, --json, --paragraphs, --shards and --glossary")

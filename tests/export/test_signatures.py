@@ -38,7 +38,7 @@ SIGNATURES = {
             **TEXT,
             "prefix": ("string", "b"),
             **dict.fromkeys(["beam_size", "num_hypotheses", "min_length", "max_length"], ("int32", "")),
-            **dict.fromkeys(["top_k", "seed"], ("int32", "")),
+            **dict.fromkeys(["top_k", "seed", "no_repeat_ngram_size"], ("int32", "")),
             **dict.fromkeys(["alpha", "temperature", "top_p"], ("float32", "")),
             **dict.fromkeys(["replace_unknown", "protect"], ("bool", "")),
         },
@@ -131,7 +131,7 @@ def test_outputs_agree_with_each_other_on_their_shapes(loaded, name, size):
 def test_translating_is_the_same_by_every_name(loaded, translator, tmp_path_factory):
     extra = tiny_export(tmp_path_factory.getbasetemp()) / "assets.extra"
     exported = json.loads((extra / "decoding_options.json").read_text(encoding="utf-8"))
-    assert exported == {**OPTIONS, "max_length": None, "extra_length": 10}
+    assert exported == {**OPTIONS, "max_length": None, "extra_length": 10, "length_offset": 5.0}
     assert (extra / "tf_serving_warmup_requests").stat().st_size
 
     with eagerly():

@@ -175,6 +175,7 @@ OTHER_RECIPES = [
         + (512 + 1) * 256,
     ),
     ("tatoeba_en_de", 8000, 6_001_664),
+    ("multi30k_from_tatoeba", 8000, 6_001_664),
     ("tatoeba_en_de_small", 8000, 2_349_056),
     ("demo", 1000, 1_053_696),
 ]

@@ -181,6 +181,7 @@ def test_a_word_offers_what_was_likely_and_goes_on_from_it(open_page, server):
     prefix = re.search(r"t\.from\.0=([^&]+)", page.url)[1]
     options = {"beam_size": 4, "num_hypotheses": 1, "alpha": 0.6, "min_length": 1, "max_length": 0, "top_k": 0}
     options |= {"temperature": 0.0, "top_p": 1.0, "seed": 0, "replace_unknown": False, "protect": False}
+    options["no_repeat_ngram_size"] = 0
     given = {"text": [text], "prefix": [httpx.URL(f"http://x/?q={prefix}").params["q"]]}
     expected = predict(server, "translate_with_options", **given, **options)
     assert written(page) == expected["translation"][0][0] != translated_by_itself

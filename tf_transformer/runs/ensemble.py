@@ -21,6 +21,7 @@ def load_models(runs: Sequence[RunDirectory]) -> tuple[SequenceModel | Ensemble,
         UserError: a model is missing or damaged, or the runs have not the same tokenizers.
     """
     first, *others = runs
+    checkpoints = [run.best_checkpoint() for run in runs]  # before all else: a training that has just begun has none
     tokenizers = first.load_tokenizers()
     for other in others:
         if not other.load_tokenizers().same_as(tokenizers):
@@ -28,7 +29,7 @@ def load_models(runs: Sequence[RunDirectory]) -> tuple[SequenceModel | Ensemble,
                 f"{other.path}: its tokenizer is not that of {first.path}, and an ensemble needs one for all; give "
                 "models that were trained with the same tokenizer settings on the same training text"
             )
-    models = [load_model(run.best_checkpoint(), "float32") for run in runs]
+    models = [load_model(checkpoint, "float32") for checkpoint in checkpoints]
     if not others:
         return models[0], tokenizers
     from tf_transformer.models.ensemble import Ensemble
