@@ -21,7 +21,6 @@ from rich.console import Console
 
 from tf_transformer.data.lines import GZIP_ERRORS, damaged_gzip, decoded, is_gzip, numbered_lines
 from tf_transformer.errors import UserError
-from tf_transformer.score_table import aligned, score_table
 from tf_transformer.windows import grows
 
 if TYPE_CHECKING:
@@ -351,52 +350,3 @@ def _row(translation: Any) -> dict[str, Any]:
 def _one_line(text: str) -> bytes:
     """One line, as UTF-8 in any locale; line breaks inside a translation become spaces."""
     return " ".join(text.splitlines()).encode("utf-8") + b"\n"
-
-
-def show_parse_scores(scores: dict[str, Any]) -> None:
-    for part, told in (scores, "all lengths"), (scores["at_most_40_words"], "at most 40 words"):
-        figures = ", ".join(f"{name} {part[name]:.2f}" for name in ("recall", "precision"))
-        complete = f"complete match {part['complete_match']:.2f}"
-        print(f"F1 {part['f1']:.2f}   {figures}, {complete}   {told}, {part['sentences']:,} sentences")
-    failures = {
-        "without_parse": "have no tree over their words",
-        "mended": "were not well-formed trees and were repaired",
-    }
-    for name, told in failures.items():
-        if scores.get(name):
-            notes.print(f"{scores[name]:,} of {scores['sentences']:,} sentences {told}")
-
-
-def show_scores(scores: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(scores, indent=2, ensure_ascii=False))
-        return
-    if "f1" in scores:
-        show_parse_scores(scores)
-    else:
-        print(f"BLEU {scores['bleu']:.2f}   {scores['signature']}")
-        print(f"chrF {scores['chrf']:.2f}   {scores['chrf_signature']}")
-    if "lowercased" in scores:
-        print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
-    if "perplexity" in scores:
-        print(f"perplexity {scores['perplexity']:.3f} per token")
-    if "oddities" in scores:
-        own, usual = (scores["oddities"][whose] for whose in ("translations", "references"))
-        told = {"repeats": "repeat themselves", "copies": "copy the source", "odd_length": "have an odd length"}
-        figures = [f"{own[name]:.1f} % {words} ({usual[name]:.1f} % of references)" for name, words in told.items()]
-        print(f"of the translations {', '.join(figures)}")
-    for name, perturbed in scores.get("perturbed", {}).items():
-        figures = f"BLEU {perturbed['bleu']:.2f}   chrF {perturbed['chrf']:.2f}"
-        print(f"{name.replace('_', ' '):10}   {figures}   {perturbed['changed']:,} sentences changed")
-    for line in aligned(score_table(scores)):
-        print(line)
-    left_out = scores["sentences"] - scores.get("perplexity_sentences", scores["sentences"])
-    if left_out:
-        notes.print(
-            f"the perplexity leaves out {left_out:,} of {scores['sentences']:,} sentences: one side is empty, or "
-            "longer than the model's maximum length"
-        )
-    if scores.get("truncated"):
-        notes.print(
-            f"{scores['truncated']:,} of {scores['sentences']:,} sentences were cut to the model's maximum length"
-        )

@@ -30,11 +30,11 @@ from tf_transformer import (
 )
 from tf_transformer.experiment.corpus import open_source, recipe_batches
 from tf_transformer.experiment.preparing import prepare_data
+from tf_transformer.printed_scores import show_scores
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.hparams import settings
-from tf_transformer.terminal import show_scores
 from tf_transformer.training import make_optimizer
 from tf_transformer.translation import load_translate, translate_texts
 

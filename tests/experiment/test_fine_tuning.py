@@ -16,8 +16,8 @@ from tf_transformer import Transformer, UserError, experiment, load_model, load_
 from tf_transformer.experiment.compiling import check_freeze
 from tf_transformer.experiment.fine_tuning import Origin, open_origin, take_weights
 from tf_transformer.model_card import read_card
+from tf_transformer.printed_scores import show_scores
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.terminal import show_scores
 from tf_transformer.tokenizers import map_tokens, train_tokenizers
 
 pytestmark = pytest.mark.usefixtures("eager")

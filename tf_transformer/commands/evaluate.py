@@ -19,13 +19,13 @@ from tf_transformer.commands.options import (
     NO_REPEAT_OPTION,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.printed_scores import show_scores
 from tf_transformer.terminal import (
     check_is_no_file,
     cores,
     given,
     quiet_tensorflow,
     session_loader,
-    show_scores,
     streams_of,
 )
 

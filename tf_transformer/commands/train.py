@@ -18,12 +18,12 @@ from tf_transformer.commands.options import (
     WORKERS_OPTION,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.printed_scores import show_scores
 from tf_transformer.terminal import (
     check_is_no_run,
     keep_what_xla_compiles,
     notes,
     quiet_tensorflow,
-    show_scores,
 )
 
 
