@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.cli.command import Outcome
 from tests.tiny_run import tiny_export, tiny_run
+from tf_transformer import cli
 from tf_transformer.runs.directory import RunDirectory
 
 pytest_plugins = ["tests.browser"]
@@ -133,3 +136,20 @@ def tiny_run_directory(tmp_path_factory) -> RunDirectory:
 def tiny_saved_model(tmp_path_factory) -> Path:
     """Its SavedModel."""
     return tiny_export(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture
+def command(monkeypatch, capsysbinary):
+    """Runs the command in this process."""
+    # It sets this for its own process; undone here, so that processes of later tests start as any does.
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+
+    def run_it(*arguments, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["tf-transformer", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsysbinary.readouterr()
+        return Outcome(ended.value.code or 0, captured.out, captured.err.decode("utf-8"))
+
+    return run_it

@@ -1,36 +1,16 @@
 """What the tests of the command share.
 
-Most tests run it in this process, which has TensorFlow already; those in which the process itself matters start one.
+Most tests run it in this process (`command` in tests/conftest.py), which has TensorFlow already; those in which the
+process itself matters start one.
 """
 
 import gzip
-import io
 import shutil
-import sys
 from functools import cache
 
 import pytest
 
-from tests.cli.command import Outcome
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, write_pairs
-from tf_transformer import cli
-
-
-@pytest.fixture
-def command(monkeypatch, capsysbinary):
-    """Runs the command in this process."""
-    # It sets this for its own process; undone here, so that processes of later tests start as any does.
-    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
-
-    def run_it(*arguments, stdin: bytes = b"") -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["tf-transformer", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsysbinary.readouterr()
-        return Outcome(ended.value.code or 0, captured.out, captured.err.decode("utf-8"))
-
-    return run_it
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ import pytest
 from safetensors.numpy import load_file
 
 from tests.cli.command import assert_mistake
-from tests.cli.conftest import command  # noqa: F401  a fixture
 from tests.marian.folders import write_folder
 from tf_transformer import Transformer
 from tf_transformer.errors import UserError
@@ -74,7 +73,7 @@ def test_every_reason_why_a_model_does_not_fit_is_told(tmp_path):
     assert "\n" not in told and not (tmp_path / "out").exists()
 
 
-def test_the_command_writes_the_folder_and_overwrites_nothing(joint, tmp_path, command):  # noqa: F811
+def test_the_command_writes_the_folder_and_overwrites_nothing(joint, tmp_path, command):
     out = tmp_path / "out"
     assert command("export", joint.run.path, out, "--format", "marian") == (0, f"{out}\n".encode(), "")
     assert_mistake(command("export", joint.run.path, out, "--format", "marian"), "not empty and was not changed")
