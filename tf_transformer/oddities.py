@@ -60,10 +60,11 @@ def repeats(source: str, translation: str) -> bool:
         >>> repeats("He came in.", "Er kam, er kam, er kam."), repeats("No, no, no!", "Nein, nein, nein!")
         (True, False)
     """
-    in_translation, in_source = (
-        is_repetitive(WORD.findall(text.casefold()), MOST_IN_A_ROW) for text in (translation, source)
-    )
-    return in_translation and not in_source
+    return _is_repetitive(translation) and not _is_repetitive(source)
+
+
+def _is_repetitive(text: str) -> bool:
+    return is_repetitive(WORD.findall(text.casefold()), MOST_IN_A_ROW)
 
 
 def copies(source: str, translation: str) -> bool:

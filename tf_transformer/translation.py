@@ -195,6 +195,25 @@ def load_signature(path: Path, name: str, load: LoadSignature | None = None) -> 
     return signature
 
 
+def load_function(
+    path: str | os.PathLike | Sequence[str | os.PathLike], name: str, load: LoadSignature | None = None
+) -> Callable[..., dict[str, Any]]:
+    """Loads what a SavedModel's signature does, or a `Translator`'s function of that name for runs.
+
+    Args:
+        path: a run's folder or one of its checkpoints, or a SavedModel's folder; several of the former for an ensemble.
+        name: the signature's name; its inputs are given by theirs.
+        load: what loads a SavedModel's signature; TensorFlow for Python unless given.
+
+    Raises:
+        UserError: nothing of the kind is there, or it is damaged.
+    """
+    paths = paths_of(path)
+    if len(paths) == 1 and is_saved_model(paths[0]):
+        return load_signature(paths[0], name, load)
+    return load_translator(paths).functions[name]
+
+
 def load_saved_model(path: Path) -> Any:
     """Loads a SavedModel. The object owns its variables: it must stay alive as long as a signature of it is in use.
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from tf_transformer.data.failures import Source
-from tf_transformer.data.mixture import Pairs, state_of
+from tf_transformer.data.mixture import MadeOfPairs, Pairs
 from tf_transformer.data.word_pairs import WORD, learn_word_pairs
 from tf_transformer.protection.placeholders import PLACEHOLDERS
 
@@ -32,7 +31,7 @@ class _Place(NamedTuple):
     target: tuple[int, int]
 
 
-class MaskedPairs(Source):
+class MaskedPairs(MadeOfPairs):
     """Pairs in which words are replaced by placeholders, the same on both sides.
 
     Words that both sides share are replaced, such as names and numbers, and words that translate each other. Some
@@ -49,24 +48,13 @@ class MaskedPairs(Source):
     """
 
     def __init__(self, pairs: Pairs) -> None:
-        self._unmasked = pairs
+        super().__init__(pairs)
         self._word_pairs: dict[str, str] | None = None
-
-    @property
-    def skipped(self) -> int:
-        return getattr(self._unmasked, "skipped", 0)
-
-    @property
-    def lost(self) -> list[str]:
-        return getattr(self._unmasked, "lost", [])
-
-    def state(self) -> list | None:
-        return state_of(self._unmasked)
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         if self._word_pairs is None:
-            self._word_pairs = learn_word_pairs(islice(self._unmasked, SAMPLE))
-        for number, (source, target) in enumerate(self._unmasked):
+            self._word_pairs = learn_word_pairs(islice(self._origin, SAMPLE))
+        for number, (source, target) in enumerate(self._origin):
             yield _masked(source, target, self._word_pairs, random.Random(number))
 
 

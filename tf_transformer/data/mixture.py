@@ -11,29 +11,33 @@ from tf_transformer.data.noise import Noise
 Pairs = Iterable[tuple[str, str]]
 
 
-class _ChangedSources(Source):
-    """Pairs of which each source text is changed."""
+class MadeOfPairs(Source):
+    """Pairs that are made of a source's, which tells what it could not read."""
 
     def __init__(self, pairs: Pairs) -> None:
-        self._unchanged = pairs
+        self._origin = pairs
 
     @property
     def skipped(self) -> int:
-        return getattr(self._unchanged, "skipped", 0)
+        return getattr(self._origin, "skipped", 0)
 
     @property
     def lost(self) -> list[str]:
-        return getattr(self._unchanged, "lost", [])
+        return getattr(self._origin, "lost", [])
 
     def state(self) -> list | None:
-        return state_of(self._unchanged)
+        return state_of(self._origin)
+
+
+class _ChangedSources(MadeOfPairs):
+    """Pairs of which each source text is changed."""
 
     def _changed(self, number: int, source: str) -> str:
         """The source text of the pair of this number, from 1 on."""
         raise NotImplementedError
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        for number, (source, target) in enumerate(self._unchanged, start=1):
+        for number, (source, target) in enumerate(self._origin, start=1):
             yield self._changed(number, source), target
 
 

@@ -23,6 +23,7 @@ from tf_transformer.runs.directory import load_model
 from tf_transformer.runs.resuming import Beginning
 from tf_transformer.score_table import in_short
 from tf_transformer.tokenizers import TokenizerPair, map_tokens
+from tf_transformer.training.freezing import path_in_model
 
 # What a fine-tuning may have otherwise: no weight depends on it.
 FREE = ("preset", "dropout_rate", "attention_dropout_rate", "activation_dropout_rate", "window")
@@ -170,11 +171,11 @@ def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin
     Raises:
         UserError: the weights have other shapes than the recipe of the origin says.
     """
-    theirs = {_within(weight): keras.ops.convert_to_numpy(weight) for weight in origin.model.weights}
+    theirs = {path_in_model(weight): keras.ops.convert_to_numpy(weight) for weight in origin.model.weights}
     mappings = _mappings(origin.tokenizers, tokenizers)
     values = {}
     for weight in model.weights:
-        path = _within(weight)
+        path = path_in_model(weight)
         if path not in theirs:
             raise UserError(f"{origin.checkpoint}: has no weight {path}; give init_from a run of this model")
         value = theirs[path]
@@ -189,14 +190,9 @@ def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin
             )
         values[path] = value
     for weight in model.weights:
-        weight.assign(values[_within(weight)])
+        weight.assign(values[path_in_model(weight)])
     sides = ("source",) if tokenizers.joint and origin.tokenizers.joint else ("source", "target")
     return {"joint" if len(sides) == 1 else side: mappings[side].counts() for side in sides if mappings}
-
-
-def _within(weight: keras.Variable) -> str:
-    """The path of a weight in its model."""
-    return weight.path.partition("/")[2]
 
 
 def _mappings(old: TokenizerPair, new: TokenizerPair) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from tf_transformer.inspection.spans import character_spans
-from tf_transformer.translation import LoadSignature, is_saved_model, load_signature, load_translator, paths_of
+from tf_transformer.translation import LoadSignature, load_function
 
 # The weights of all layers and heads take the square of the longest sentence's length.
 SENTENCES_AT_ONCE = 8
@@ -43,11 +43,7 @@ def load_align(path: str | os.PathLike | Sequence[str | os.PathLike], load: Load
         >>> line
         '0-0 0-1'
     """
-    paths = paths_of(path)
-    if len(paths) == 1 and is_saved_model(paths[0]):
-        attention = load_signature(paths[0], "attention", load)
-    else:
-        attention = load_translator(paths).functions["attention"]
+    attention = load_function(path, "attention", load)
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[str]:
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]) + len(targets[i]))

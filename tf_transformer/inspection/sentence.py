@@ -10,7 +10,7 @@ import numpy as np
 
 from tf_transformer.errors import check_is_list
 from tf_transformer.tensorboard.record import KINDS
-from tf_transformer.translation import LoadSignature, is_saved_model, load_signature, load_translator, paths_of
+from tf_transformer.translation import LoadSignature, load_function
 
 # What the signature translate_with_attention is: strings (batch,) -> tokens, attention weights, alignment and more
 Attend = Callable[[Any], dict[str, Any]]
@@ -63,11 +63,8 @@ def load_attend(path: str | os.PathLike | Sequence[str | os.PathLike], load: Loa
         >>> "".join(seen.source_tokens)
         '▁a▁dog</s>'
     """
-    paths = paths_of(path)
-    if len(paths) > 1 or not is_saved_model(paths[0]):
-        return load_translator(paths).functions["translate_with_attention"]
-    signature = load_signature(paths[0], "translate_with_attention", load)
-    return lambda texts: signature(text=texts)
+    attend = load_function(path, "translate_with_attention", load)
+    return lambda texts: attend(text=texts)
 
 
 def inspect(attend: Attend, texts: Sequence[str]) -> list[Inspection]:

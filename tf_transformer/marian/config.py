@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -189,13 +190,6 @@ def _check(allowed: bool, where: Path, key: str, value: Any, rule: str) -> None:
 
 
 def _shown(value: Any) -> str:
-    """A value as JSON has it, and not much of it."""
-    return (
-        {True: "true", False: "false", None: "null"}.get(value, repr(value)[:80])
-        if _is_word(value)
-        else repr(value)[:80]
-    )
-
-
-def _is_word(value: Any) -> bool:
-    return value is None or isinstance(value, bool)
+    """A value as JSON has it, text but for its quotes, and not much of it."""
+    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
+    return text[:80]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tf_transformer.errors import UserError, reason
+from tf_transformer.files.checksums import digest
 from tf_transformer.marian.config import model_arguments
 from tf_transformer.marian.folder import MarianFolder
 from tf_transformer.model_card import as_markdown, facts_of_run, versions
@@ -75,7 +75,7 @@ def import_marian(
         save_recipe(recipe, partial.recipe)
         tokenizers.save(partial.tokenizer)
         model.save(partial.best)
-        origin = {"format": "MarianMT", "name": read.path.absolute().name, "weights": _checksum(read.weights_file)}
+        origin = {"format": "MarianMT", "name": read.path.absolute().name, "weights": digest(read.weights_file)}
         partial.write_training({"parameters": model.count_params(), "imported": origin, "versions": versions()})
         if (read.path / README).is_file():
             shutil.copyfile(read.path / README, partial.path / f"origin_{README}")
@@ -124,9 +124,3 @@ def _recipe(read: MarianFolder, name: str, languages: tuple[str | None, str | No
         return Recipe.model_validate(settings)
     except ValidationError as error:
         raise explain(error, f"{name} (imported from {read.path})", {}) from None
-
-
-def _checksum(path: Path) -> str:
-    """What tells the weights from others: SHA-256."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

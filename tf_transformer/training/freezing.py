@@ -33,7 +33,7 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
         >>> freeze(model, ["encoder/embedding", "projection"])  # two matrices of 20 rows of 8
         320
     """
-    paths = {_within(variable): variable for variable in model.trainable_variables}
+    paths = {path_in_model(variable): variable for variable in model.trainable_variables}
     for name in layers:
         if not any(_is_in(path, name) for path in paths):
             raise UserError(f"layers: the model has no {name}; choose from {', '.join(_nearest(paths, name))}")
@@ -45,8 +45,8 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
     return sum(variable.shape.num_elements() for variable in frozen)
 
 
-def _within(variable: keras.Variable) -> str:
-    """Its path in the model."""
+def path_in_model(variable: keras.Variable) -> str:
+    """The path of a weight in its model, without the model's own name."""
     return variable.path.partition("/")[2]
 
 
