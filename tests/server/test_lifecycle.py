@@ -53,7 +53,9 @@ def test_starting_then_ready_then_draining(versions, tmp_path):
         assert within(running.process.stdout.readline) == f"serving echo at {running.url}\n"
 
         answer = begun(lambda: predict(client, f"wait {go}"))
-        eventually(lambda: "requests_under_way 2.0" in client.get("/metrics").text)  # its own is the other one
+        # A request whose body is still to come would be refused: the model must be at it.
+        eventually(lambda: 'batch_items_count{model="echo"} 1.0' in client.get("/metrics").text)
+        assert "requests_under_way 2.0" in client.get("/metrics").text  # its own is the other one
         running.process.send_signal(signal.SIGTERM)
         eventually(lambda: client.get("/health/ready").text == "draining\n")
         assert client.get("/health/ready").status_code == 503
