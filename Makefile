@@ -14,7 +14,7 @@ BENCH ?=
 
 NOTEBOOK := docs/tutorials/transformer
 
-.PHONY: help demo docs notebook pictures release test test-beam test-marian test-slow bench-decode bench-layers bench-train lint format clean
+.PHONY: help demo docs notebook pictures release test test-argos test-beam test-marian test-slow bench-decode bench-layers bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a small model in minutes"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-slow  run the slow tests: real corpora, long trainings"
 	@echo "make test-beam  run the tests that need Apache Beam, in an environment of their own"
 	@echo "make test-marian  hold OPUS-MT models to the transformers library, in an environment of its own"
+	@echo "make test-argos   have Argos Translate install and use packages, in an environment of its own"
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
 	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
@@ -99,6 +100,14 @@ test-beam: .venv-beam/.installed
 test-marian: .venv-marian/.installed
 	.venv-marian/bin/python -m pytest tests/marian
 
+.venv-argos/.installed: setup.cfg pyproject.toml
+	test -x .venv-argos/bin/python || $(PYTHON) -m venv .venv-argos
+	.venv-argos/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,argos]'
+	touch $@
+
+test-argos: .venv-argos/.installed
+	.venv-argos/bin/python -m pytest tests/export/argos
+
 # The peers need other versions of TensorFlow, and PyTorch.
 .venv-%/.installed: benchmarks/requirements-%.txt
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
@@ -115,4 +124,4 @@ bench-layers: $(VENV)/.installed
 	$(BIN)/python benchmarks/layers.py $(BENCH)
 
 clean:
-	rm -rf $(VENV) .venv-beam .venv-marian .venv-opennmt .venv-peers .venv-joeynmt
+	rm -rf $(VENV) .venv-argos .venv-beam .venv-marian .venv-opennmt .venv-peers .venv-joeynmt

@@ -63,6 +63,7 @@ SMALLER = {
 GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
 NOT_RUN = {
     "from tf_transformer.marian import": "needs a model from the network; tests/marian/ has random ones",
+    "from argostranslate import": "needs Argos Translate; tests/export/argos/test_argostranslate.py installs packages",
     "import apache_beam": "needs Apache Beam; tests/apache_beam/test_documents.py does it",
     "keras.distribution.set_distribution(": "needs the JAX backend; tests/backends/test_data_parallel.py does it",
 }

@@ -204,11 +204,11 @@ def source_language(path: Path) -> str | None:
         return None
 
 
-def as_markdown(facts: Facts) -> str:
-    """The page."""
+def as_markdown(facts: Facts, use: str | None = None) -> str:
+    """The page; `use` is the sentence that tells how the model is used, where this package's commands don't take it."""
     task, model = facts["task"], facts["model"]
     kind = model.get("kind", "model")
-    parts = [f"# {facts['name']}", _what_it_is(facts, kind)]
+    parts = [f"# {facts['name']}", _what_it_is(facts, kind, use)]
     is_toy = any(each.get("corpus", {}).get("kind") == "demo" for each in facts.get("members", [facts]))
     parts += ["## Limits", LIMITS[task] + ("\n" + TOY if is_toy else "")]
     parts += ["## Scores", _scores(facts.get("scores"))]
@@ -236,7 +236,7 @@ def as_markdown(facts: Facts) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _what_it_is(facts: Facts, kind: str) -> str:
+def _what_it_is(facts: Facts, kind: str, use: str | None) -> str:
     size = facts["model"]["parameters"]
     numbered = f" with {size:,} parameters" if size else ""
     if facts["task"] == "parsing":
@@ -249,13 +249,13 @@ def _what_it_is(facts: Facts, kind: str) -> str:
         f" The weights are those of the run's checkpoint `{facts['checkpoint']}`." if facts.get("checkpoint") else ""
     )
     command = "parse" if facts["task"] == "parsing" else "translate"
-    used = f"To use it, run `tf-transformer {command} FOLDER` with the folder of the model."
+    use = use or f"To use it, run `tf-transformer {command} FOLDER` with the folder of the model."
     if "members" in facts:
         kind = f"{kind} of {len(facts['members'])} models"
     origin = f", fine-tuned from `{facts['fine_tuned_from']['model']}`" if "fine_tuned_from" in facts else ""
     article = "An" if kind[0] in "aeiou" else "A"
     made = "imported from another library" if "imported" in facts else f"trained with tf_transformer{origin}"
-    return f"{article} {kind}{numbered}, {made}. {does} {used}{trained}"
+    return f"{article} {kind}{numbered}, {made}. {does} {use}{trained}"
 
 
 def _imported(origin: Mapping[str, str]) -> str:

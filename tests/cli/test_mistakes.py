@@ -205,7 +205,7 @@ MISTAKES = {
     ),
     "export: a CTranslate2 model's beam": (
         ["export", "{}/run", "{}/out", "--format", "ctranslate2", "--beam-size", "2"],
-        ["--beam-size", "are for --format savedmodel"],
+        ["--beam-size", "is for --format savedmodel"],
     ),
     "export: a quantised SavedModel": (
         ["export", "{}/run", "{}/out", "--quantization", "int8"],

@@ -118,7 +118,7 @@ def test_neither_padding_nor_the_start_is_ever_said(imported, model):
 def test_the_recipe_says_what_the_files_say(imported):
     recipe = load_recipe(imported.run.recipe)
     assert recipe.name == "run"
-    assert (recipe.data.kind, recipe.data.source_language, recipe.data.target_language) == ("none", "eng", "deu")
+    assert (recipe.data.kind, recipe.data.source_language, recipe.data.target_language) == ("none", "en", "de")
     assert (recipe.model.num_layers, recipe.model.decoder_layers, recipe.model.max_length) == (2, 1, 40)
     assert (recipe.evaluation.beam_size, recipe.evaluation.alpha) == (4, 0.0)
     joint = imported.config["share_encoder_decoder_embeddings"]
@@ -135,7 +135,7 @@ def test_languages_that_are_given_come_first(joint, tmp_path):
 def test_the_card_says_where_the_model_is_from(joint):
     card = joint.run.card.read_text(encoding="utf-8")
     assert "`opus-mt-en-de`" in card and "CC-BY 4.0" in card
-    assert "translates from eng to deu" in card
+    assert "translates from en to de" in card
     assert "learning_rate" not in card and "trained with" not in card
 
 

@@ -1,9 +1,9 @@
-"""The command `export`: write a run's model as a SavedModel, for CTranslate2 or for the transformers library."""
+"""The command `export`: write a run's model as a SavedModel, or for another program."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,13 @@ from tf_transformer.commands.options import ALPHA_OPTION, BEAM_OPTION, NO_REPEAT
 from tf_transformer.errors import UserError
 from tf_transformer.terminal import given, quiet_tensorflow
 
-FORMATS = ("savedmodel", "ctranslate2", "marian")
+# What is written, with the options that it takes.
+FORMATS = {
+    "savedmodel": ("--beam-size", "--alpha", "--no-repeat-ngram-size", "--float16", "--no-xla"),
+    "ctranslate2": ("--quantization",),
+    "marian": (),
+    "argos": ("--quantization", "--source-language", "--target-language", "--tag"),
+}
 
 
 @app.command()
@@ -31,11 +37,13 @@ def export(
         typer.Argument(
             metavar="DEST",
             help="Folder to write to: savedmodels/NAME for the next version number, or savedmodels/NAME/VERSION. For "
-            "ctranslate2 and marian, a new folder.",
+            "ctranslate2 and marian, a new folder; for argos, a new file FILE.argosmodel.",
             show_default=False,
         ),
     ],
-    file_format: Annotated[str, typer.Option("--format", help="savedmodel, ctranslate2 or marian.")] = "savedmodel",
+    file_format: Annotated[
+        str, typer.Option("--format", help="savedmodel, ctranslate2, marian or argos.")
+    ] = "savedmodel",
     beam_size: Annotated[int | None, BEAM_OPTION] = None,
     alpha: Annotated[float | None, ALPHA_OPTION] = None,
     no_repeat_ngram_size: Annotated[int | None, NO_REPEAT_OPTION] = None,
@@ -52,25 +60,46 @@ def export(
     ] = True,
     quantization: Annotated[
         str | None,
-        typer.Option(help="Type that CTranslate2 stores the weights in: int8, int16, float16, ...", show_default=False),
+        typer.Option(
+            help="Type that ctranslate2 and argos store the weights in: int8, int16, float16, ...", show_default=False
+        ),
+    ] = None,
+    source_language: Annotated[
+        str | None,
+        typer.Option(help="For argos: code of the language translated from.", show_default="the recipe's"),
+    ] = None,
+    target_language: Annotated[
+        str | None,
+        typer.Option(help="For argos: code of the language translated into.", show_default="the recipe's"),
+    ] = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(
+            help="For argos: what a multilingual model wants before each text, such as '>>deu<<'.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Exports a run's best model as a SavedModel that includes the tokenizer, for CTranslate2, or for transformers.
+    """Exports a run's best model as a SavedModel that includes the tokenizer, or for another program.
 
     Several runs are exported as one SavedModel, which translates with all of them as an ensemble.
     """
     changes = given(beam_size=beam_size, alpha=alpha, no_repeat_ngram_size=no_repeat_ngram_size)
     if file_format not in FORMATS:
         raise UserError(f"--format is {file_format}; choose from {', '.join(FORMATS)}")
-    if file_format != "savedmodel" and (changes or float16 or not xla):
-        raise UserError(
-            "--beam-size, --alpha, --no-repeat-ngram-size, --float16 and --no-xla are for --format savedmodel; leave "
-            "them out, and for smaller weights of ctranslate2 give --quantization"
-        )
-    if file_format != "ctranslate2" and quantization:
-        raise UserError(
-            "--quantization is for CTranslate2; add --format ctranslate2, or give --float16 for a SavedModel"
-        )
+    _check_options(
+        file_format,
+        {
+            "--beam-size": beam_size,
+            "--alpha": alpha,
+            "--no-repeat-ngram-size": no_repeat_ngram_size,
+            "--float16": float16 or None,
+            "--no-xla": None if xla else True,
+            "--quantization": quantization,
+            "--source-language": source_language,
+            "--target-language": target_language,
+            "--tag": tag,
+        },
+    )
     from tf_transformer.runs.directory import RunDirectory, is_run
     from tf_transformer.translation import NO_ENSEMBLE_IN_CTRANSLATE2
 
@@ -78,8 +107,10 @@ def export(
         raise UserError(f"{destination}: a run, where DEST is expected; give as last a folder such as savedmodels/NAME")
     if file_format == "ctranslate2" and len(runs) > 1:
         raise UserError(NO_ENSEMBLE_IN_CTRANSLATE2)
-    if file_format == "marian" and len(runs) > 1:
-        raise UserError("--format marian writes one model; give one run, or export the ensemble as a SavedModel")
+    if file_format != "savedmodel" and len(runs) > 1:
+        raise UserError(
+            f"--format {file_format} writes one model; give one run, or export the ensemble as a SavedModel"
+        )
     with quiet_tensorflow():
         from tf_transformer import experiment
 
@@ -88,5 +119,19 @@ def export(
         print(experiment.export_run_ctranslate2(opened[0], destination, quantization))
     elif file_format == "marian":
         print(experiment.export_run_marian(opened[0], destination))
+    elif file_format == "argos":
+        languages = source_language, target_language
+        print(experiment.export_run_argos(opened[0], destination, quantization, languages, tag))
     else:
         print(experiment.export_run(opened, destination, changes, float16, xla))
+
+
+def _check_options(file_format: str, options: dict[str, Any]) -> None:
+    """Refuses the options, None where not given, that a format does not take."""
+    for name, value in options.items():
+        if value is None or name in FORMATS[file_format]:
+            continue
+        fitting = " or ".join(f"--format {each}" for each, names in FORMATS.items() if name in names)
+        smaller = {"--float16": "--quantization", "--quantization": "--float16"}.get(name)
+        instead = f", or give {smaller}" if smaller in FORMATS[file_format] else ""
+        raise UserError(f"{name} is for {fitting}; leave it out of --format {file_format}{instead}")

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tf_transformer.errors import UserError
+from tf_transformer.export.argos import export_argos, free_package, package_languages
 from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
 from tf_transformer.export.saved_model import export_saved_model, version_folder
 from tf_transformer.export.translator import make_translator
@@ -84,6 +86,40 @@ def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, qu
     options = load_recipe(run.recipe).evaluation.decoding_options()
     model, tokenizers = load_model(run.best_checkpoint()), run.load_tokenizers()
     return export_ctranslate2(model, tokenizers, folder, quantization, options, facts_of_run(run))
+
+
+def export_run_argos(
+    run: RunDirectory,
+    destination: str | os.PathLike,
+    quantization: str | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
+    tag: str | None = None,
+) -> Path:
+    """Exports a run's best checkpoint as a package of Argos Translate; see `export_argos`.
+
+    Args:
+        run: the run directory.
+        destination: the file to make.
+        quantization: how the matrices are kept.
+        languages: the codes of source and target; None for the recipe's.
+        tag: of a multilingual model, that of the language to translate into.
+
+    Example:
+        >>> from tf_transformer.runs.directory import RunDirectory
+        >>> export_run_argos(RunDirectory.open("runs/none"), "none.argosmodel")
+        Traceback (most recent call last):
+        tf_transformer.errors.UserError: runs/none: not a run (it has no recipe.yaml); give a folder that `train` wrote
+    """
+    import_ctranslate2()
+    path = free_package(destination)  # refused before anything is loaded
+    facts = facts_of_run(run)
+    if facts["task"] == "parsing":
+        raise UserError(f"{run.path}: a parser, and Argos Translate translates; export it as a SavedModel")
+    own = facts["source_language"], facts["target_language"]
+    codes = package_languages(*(given or code for given, code in zip(languages, own, strict=True)))
+    facts |= {"source_language": codes[0], "target_language": codes[1]}
+    model, tokenizers = load_model(run.best_checkpoint()), run.load_tokenizers()
+    return export_argos(model, tokenizers, path, codes, quantization, tag, facts)
 
 
 def export_run_marian(run: RunDirectory, destination: str | os.PathLike) -> Path:

@@ -96,19 +96,9 @@ def export_ctranslate2(
         ...     sorted(file.name for file in folder.iterdir() if file.suffix in (".bin", ".md"))
         ['model.bin', 'model_card.md']
     """
-    from tf_transformer.models.transformer import Transformer
-
-    if not isinstance(model, Transformer):
-        raise UserError(f"CTranslate2 supports Transformers, not a {type(model).__name__}; export this as a SavedModel")
-    if model.window is not None:
-        raise UserError("CTranslate2 does not support attention with a window; export this as a SavedModel")
-    for key in "next_word", "tree_state":
-        if getattr(model, key) is not None:
-            raise UserError(f"CTranslate2 does not support model.{key}; export this as a SavedModel")
-    if tokenizers.target_kind == "brackets":
-        raise UserError("CTranslate2 can't restrict its search to trees; export a parser as a SavedModel")
+    check_model(model, tokenizers)
     folder = free_folder(destination)
-    spec = _quantized(transformer_spec(model, tokenizers), quantization)
+    spec = quantized(transformer_spec(model, tokenizers), quantization)
     options = options or DecodingOptions()
     settings = {"max_length": model.max_length, "decoding": asdict(options)}
     spec.config.add_attribute(SETTINGS, settings)
@@ -128,7 +118,31 @@ def export_ctranslate2(
     return folder
 
 
-def _quantized(spec: Any, quantization: str | None) -> Any:
+def check_model(model: SequenceModel, tokenizers: TokenizerPair) -> None:
+    """Checks that CTranslate2 can compute what a model does.
+
+    Raises:
+        UserError: it can't, with the reason.
+    """
+    from tf_transformer.models.transformer import Transformer
+
+    if not isinstance(model, Transformer):
+        raise UserError(f"CTranslate2 supports Transformers, not a {type(model).__name__}; export this as a SavedModel")
+    if model.window is not None:
+        raise UserError("CTranslate2 does not support attention with a window; export this as a SavedModel")
+    for key in "next_word", "tree_state":
+        if getattr(model, key) is not None:
+            raise UserError(f"CTranslate2 does not support model.{key}; export this as a SavedModel")
+    if tokenizers.target_kind == "brackets":
+        raise UserError("CTranslate2 can't restrict its search to trees; export a parser as a SavedModel")
+
+
+def quantized(spec: Any, quantization: str | None) -> Any:
+    """Rounds a specification's matrices to a type; None leaves them as they are.
+
+    Raises:
+        UserError: CTranslate2 does not know the type, or can't make it here.
+    """
     from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
 
     if quantization not in (None, *ACCEPTED_MODEL_TYPES):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 
 from tf_transformer.errors import UserError, reason
 from tf_transformer.files.checksums import digest
+from tf_transformer.languages import UNKNOWN_LANGUAGE, short_code
 from tf_transformer.marian.config import model_arguments
 from tf_transformer.marian.folder import MarianFolder
 from tf_transformer.model_card import as_markdown, facts_of_run, versions
@@ -18,7 +20,6 @@ from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.recipe.mistakes import explain
 from tf_transformer.runs.directory import RunDirectory
 
-UNKNOWN_LANGUAGE = "und"  # ISO 639's code of a language that is not known
 README = "README.md"
 
 
@@ -58,7 +59,9 @@ def import_marian(
     path = RunDirectory(run).path
     _check_is_new(path)
     read = MarianFolder.read(Path(folder))
-    languages = source_language or read.languages[0], target_language or read.languages[1]
+    # Of the two codes that a language may have these files name either; other programs expect the shorter one.
+    told = (short_code(code or UNKNOWN_LANGUAGE) for code in read.languages)
+    languages = [given or own for given, own in zip((source_language, target_language), told, strict=True)]
     tokenizers = read.tokenizers
     recipe = _recipe(read, path.absolute().name, languages)
     source, target = tokenizers.source, tokenizers.target
@@ -98,16 +101,15 @@ def _check_is_new(path: Path) -> None:
         raise UserError(f"{path}: exists and was not changed; give a new folder to import into")
 
 
-def _recipe(read: MarianFolder, name: str, languages: tuple[str | None, str | None]) -> Recipe:
+def _recipe(read: MarianFolder, name: str, languages: Sequence[str]) -> Recipe:
     """A recipe that says of the model what can be said."""
-    source_language, target_language = languages
     arguments = model_arguments(read.config)
     settings: dict[str, Any] = {
         "name": name,
         "data": {
             "kind": "none",
-            "source_language": source_language or UNKNOWN_LANGUAGE,
-            "target_language": target_language or UNKNOWN_LANGUAGE,
+            "source_language": languages[0],
+            "target_language": languages[1],
             "max_length": min(128, arguments["max_length"]),
         },
         "tokenizer": {

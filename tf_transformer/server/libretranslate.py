@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from tf_transformer.languages import language_name
 from tf_transformer.server.models import Models, ServedModel
 from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
 from tf_transformer.server.texts import translate_texts
@@ -97,18 +98,6 @@ async def frontend_settings(request: Request) -> JSONResponse:
             "supportedFilesFormat": [],
         }
     )
-
-
-def language_name(code: str) -> str:
-    """A language's name in English; the code itself where it is unknown."""
-    from babel import Locale, UnknownLocaleError
-
-    if code == "und":
-        return "undetermined"
-    try:
-        return Locale.parse(code, sep="_" if "_" in code else "-").get_display_name("en") or code
-    except (ValueError, UnknownLocaleError):
-        return code
 
 
 async def _parameters(request: Request) -> dict[str, Any]:

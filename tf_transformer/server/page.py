@@ -14,9 +14,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from tf_transformer.inspection.spans import token_spans
+from tf_transformer.languages import language_name
 from tf_transformer.paragraphs import split
 from tf_transformer.server.exploring import as_steps, as_words, prefixes_of
-from tf_transformer.server.libretranslate import language_name
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
 from tf_transformer.server.texts import without_blocking

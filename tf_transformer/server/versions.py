@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.languages import UNKNOWN_LANGUAGE
 from tf_transformer.translation import Translation, as_translation, is_saved_model
 
 # What a search is compiled for, where the model has a signature for that: batches of so many rows and tokens. Larger
@@ -71,7 +72,8 @@ class Version(ABC):
     @property
     def languages(self) -> tuple[str, str]:
         """Source and target; "und", the code for an undetermined language, where the model card says nothing."""
-        return self.facts.get("source_language") or "und", self.facts.get("target_language") or "und"
+        source, target = (self.facts.get(f"{side}_language") or UNKNOWN_LANGUAGE for side in ("source", "target"))
+        return source, target
 
     @property
     @abstractmethod

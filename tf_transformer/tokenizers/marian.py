@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -16,6 +17,7 @@ from tf_transformer.tokenizers.sentencepiece import ModelResource, words_of_piec
 
 # A language tag of a multilingual model, such as `>>deu<<`, with which a text may begin.
 _TAG = "(?s)^(>>.*?<<)"
+_WHOLE_TAG = re.compile("(?s)>>.*?<<")
 
 FIRST_PIECE = 4  # behind the four special ones
 
@@ -103,6 +105,11 @@ class MarianTokenizer(Tokenizer):
     def special_pieces(self) -> tuple[str, str, str]:
         """The pieces that close a sequence, stand for unknown ones, and pad."""
         return self._special
+
+    @property
+    def tags(self) -> list[str]:
+        """The language tags of a multilingual model, such as `>>deu<<`; none of another."""
+        return [piece for piece in self._vocabulary if _WHOLE_TAG.fullmatch(piece)]
 
     @property
     def sentencepiece_model(self) -> bytes:

@@ -1,0 +1,63 @@
+"""Codes of languages, and their names."""
+
+from __future__ import annotations
+
+from tf_transformer.errors import UserError
+
+UNKNOWN_LANGUAGE = "und"  # ISO 639's code of a language that is not known
+
+# ISO 639's codes of three letters, those of languages that have one of two letters, as Unicode's CLDR maps them.
+_SHORTER = """
+aar:aa abk:ab adp:dz afr:af aka:ak alb:sq als:sq amh:am ara:ar arb:ar arg:an arm:hy asm:as ava:av ave:ae aym:ay
+ayr:ay aze:az azj:az bak:ba bam:bm baq:eu bel:be ben:bn bis:bi bod:bo bos:bs bre:br bul:bg bur:my cat:ca ces:cs
+cha:ch che:ce chi:zh chu:cu chv:cv cls:sa cmn:zh cor:kw cos:co cre:cr cwd:cr cym:cy cze:cs dan:da deu:de div:dv
+drh:mn dut:nl dzo:dz ekk:et ell:el eng:en epo:eo esk:ik est:et eus:eu ewe:ee fao:fo fas:fa fat:ak fij:fj fin:fi
+fra:fr fre:fr fry:fy fuc:ff ful:ff gaz:om geo:ka ger:de gla:gd gle:ga glg:gl glv:gv gre:el grn:gn gug:gn guj:gu
+hat:ht hau:ha heb:he her:hz hin:hi hmo:ho hrv:hr hun:hu hye:hy ibo:ig ice:is ido:io iii:ii ike:iu iku:iu ile:ie
+ina:ia ind:id ipk:ik isl:is ita:it jav:jv jpn:ja kal:kl kan:kn kas:ks kat:ka kau:kr kaz:kk khk:mn khm:km kik:ki
+kin:rw kir:ky kmr:ku knc:kr kng:kg kom:kv kon:kg kor:ko kpv:kv kua:kj kur:ku lao:lo lat:la lav:lv lim:li lin:ln
+lit:lt ltz:lb lub:lu lug:lg lvs:lv mac:mk mah:mh mal:ml mao:mi mar:mr may:ms mkd:mk mlg:mg mlt:mt mol:ro mon:mn
+mri:mi msa:ms mya:my nau:na nav:nv nbl:nr nde:nd ndo:ng nep:ne nld:nl nno:nn nob:nb nor:no npi:ne nya:ny oci:oc
+ojg:oj oji:oj ori:or orm:om ory:or oss:os pan:pa pbu:ps per:fa pes:fa pli:pi plt:mg pol:pl por:pt prp:gu pus:ps
+que:qu quz:qu roh:rm ron:ro rum:ro run:rn rus:ru sag:sg san:sa scc:sr scr:hr sin:si slk:sk slo:sk slv:sl sme:se
+smo:sm sna:sn snd:sd som:so sot:st spa:es sqi:sq src:sc srd:sc srp:sr ssw:ss sun:su swa:sw swe:sv swh:sw tah:ty
+tam:ta tat:tt tel:te tgk:tg tha:th tib:bo tir:ti ton:to tsn:tn tso:ts tuk:tk tur:tr twi:ak uig:ug ukr:uk urd:ur
+uzb:uz uzn:uz ven:ve vie:vi vol:vo wel:cy wln:wa wol:wo xho:xh ydd:yi yid:yi yor:yo zha:za zho:zh zsm:ms zul:zu
+zyb:za
+"""
+_TWO_LETTERS = dict(pair.split(":") for pair in _SHORTER.split())
+
+
+def short_code(code: str) -> str:
+    """A language's code as most programs write it: of two letters where there is one.
+
+    Example:
+        >>> from tf_transformer.languages import short_code
+        >>> short_code("deu"), short_code("de-AT"), short_code("hsb")
+        ('de', 'de-AT', 'hsb')
+    """
+    return _TWO_LETTERS.get(code, code)
+
+
+def language_name(code: str) -> str:
+    """A language's name in English; the code itself where it is unknown.
+
+    Raises:
+        UserError: Babel, an optional dependency, isn't installed.
+
+    Example:
+        >>> from tf_transformer.languages import language_name
+        >>> language_name("de"), language_name("xyz")
+        ('German', 'xyz')
+    """
+    try:
+        from babel import Locale, UnknownLocaleError
+    except ImportError as error:
+        raise UserError(f"Babel, which has languages' names, can't be imported ({error}); pip install Babel") from error
+
+    if code == UNKNOWN_LANGUAGE:
+        return "undetermined"
+    try:
+        return Locale.parse(code, sep="_" if "_" in code else "-").get_display_name("en") or code
+    except (ValueError, UnknownLocaleError):
+        return code
