@@ -145,7 +145,7 @@ def _metadata(languages: Sequence[str]) -> dict[str, Any]:
     source, target = languages
     return {
         "package_version": VERSION,
-        "argos_version": "1.5",  # the first that reads what is in here
+        "argos_version": "1.11",  # it was tried with this one; none is asked for
         "from_code": source,
         "from_name": language_name(source),
         "to_code": target,

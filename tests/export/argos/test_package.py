@@ -13,7 +13,7 @@ from babel.core import get_global
 
 from tests.cli.command import assert_mistake, contents
 from tests.export.argos.conftest import AS_ARGOS, TEXTS, engine_of
-from tests.marian.folders import TAGS
+from tests.marian.folders import TAGS, spm, vocabulary_of
 from tests.tiny_run import PAIRS
 from tf_transformer import Transformer, train_tokenizers
 from tf_transformer.errors import UserError
@@ -22,6 +22,7 @@ from tf_transformer.export.argos import POSITIONS, export_argos
 from tf_transformer.export.ctranslate2 import export_ctranslate2
 from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 from tf_transformer.languages import short_code
+from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair
 from tf_transformer.tokenizers.base import END_ID
 
 BYTES = slice(4, 260)  # behind the special pieces
@@ -77,7 +78,7 @@ def test_the_package_of_a_run(tiny_run_directory, tmp_path):
     assert root.name == "translate-en_de-1_0"
     assert json.loads((root / "metadata.json").read_text(encoding="ascii")) == {
         "package_version": "1.0",
-        "argos_version": "1.5",
+        "argos_version": "1.11",
         "from_code": "en",
         "from_name": "English",
         "to_code": "de",
@@ -172,6 +173,10 @@ def test_what_argos_translate_cant_do(random_models, tiny_run_directory, multili
         export_run_argos(tiny_run_directory, tmp_path / "new.argosmodel", languages=("../x", None))
     with pytest.raises(UserError, match="target language is not known; .*--target-language"):
         export_run_argos(tiny_run_directory, tmp_path / "new.argosmodel", languages=("en", "und"))
+    source, target = spm([source for source, _ in PAIRS]), tokenizers.target.to_bytes()
+    two = TokenizerPair(*(MarianTokenizer(model, list(vocabulary_of(model))) for model in (source, target)), "marian")
+    with pytest.raises(UserError, match="does not spell 256 of the target's as its own does, such as '<0x00>'"):
+        export_argos(model, two, tmp_path / "new.argosmodel", ("en", "de"))
     assert not os.listdir(tmp_path)
 
 
