@@ -26,7 +26,7 @@ from tf_transformer.languages import UNKNOWN_LANGUAGE, language_name, short_code
 from tf_transformer.layers.positions import positional_encoding
 from tf_transformer.model_card import Facts, as_markdown, facts_of_model
 from tf_transformer.tokenizers import MarianTokenizer, SentencePieceTokenizer, TokenizerPair
-from tf_transformer.tokenizers.base import PAD_ID
+from tf_transformer.tokenizers.base import END_ID, PAD_ID
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
@@ -163,7 +163,7 @@ def _sentencepiece_model(tokenizers: TokenizerPair) -> bytes:
 
     source, target = (_model_of(tokenizer, tokenizers.kind) for tokenizer in (tokenizers.source, tokenizers.target))
     if source != target:
-        pieces = tokenizers.target.pieces(list(range(tokenizers.target.vocab_size)))
+        pieces = tokenizers.target.pieces(list(range(END_ID + 1, tokenizers.target.vocab_size)))
         joining, own = (SentencePieceProcessor(model_proto=model) for model in (source, target))
         # The first piece loses its blank: so another stands before each.
         misread = [piece for piece in pieces if _joined(joining, pieces[-1], piece) != _joined(own, pieces[-1], piece)]
