@@ -4,15 +4,19 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from safetensors.numpy import load_file
 
 from tests.cli.command import assert_mistake
 from tests.marian.folders import write_folder
+from tests.marian.reference import Marian
+from tests.tiny_run import PAIRS
 from tf_transformer import Transformer
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run_marian
 from tf_transformer.marian import export_marian, import_marian
 from tf_transformer.tokenizers import train_tokenizers
+from tf_transformer.tokenizers.base import END_ID, START_ID
 
 
 @pytest.fixture(scope="module", params=["joint", "separate"])
@@ -55,18 +59,58 @@ def test_half_the_embeddings_of_the_pair_may_be_tied(tmp_path):
         np.testing.assert_array_equal(after[name], tensor)
 
 
+@pytest.mark.parametrize(
+    ("share", "options"),
+    [
+        ("all", {}),
+        ("target", {"norm_epsilon": 1e-5, "activation": "gelu"}),
+        ("none", {"position": "sinusoidal_halves"}),
+    ],
+    ids=["all", "target", "none"],
+)
+def test_a_model_of_ones_own_computes_the_same_there(tmp_path, share, options):
+    """Its sines and cosines alternate; its tokenizer is one SentencePiece model, or two."""
+    tokenizers = train_tokenizers(PAIRS, vocab_size=310, joint=share == "all")
+    source, target = tokenizers.source, tokenizers.target
+    model = Transformer(
+        2, 16, 2, 24, input_vocab_size=310, target_vocab_size=310, max_length=40, share_embeddings=share, **options
+    )
+    model.build(((None, None), (None, None)))
+    random = np.random.default_rng(4)
+    around = [float(variable.path.endswith("gamma")) for variable in model.weights]
+    model.set_weights([a + 0.5 * random.normal(size=w.shape) for a, w in zip(around, model.get_weights(), strict=True)])
+    folder = export_marian(model, tokenizers, tmp_path / "out", languages=("en", "de"))
+    tensors, config = load_file(folder / "model.safetensors"), read_json(folder / "config.json")
+    by_equations = Marian(tensors, config)
+    run = import_marian(folder, tmp_path / "run")
+    again = run.load_tokenizers()
+    # Its tokens have the ids that they had, all but those of the special ones.
+    theirs, padding = again.target.marian_ids, config["pad_token_id"]
+    columns = range(END_ID, target.vocab_size)
+    for text, translation in PAIRS[::6]:
+        ids, targets = source.tokenize([text]).to_list()[0], target.tokenize([translation]).to_list()[0]
+        assert again.source.tokenize([text]).to_list()[0] == ids
+        assert again.target.detokenize(tf.constant([targets])).numpy()[0].decode() == translation
+        logits = model((np.array([[*ids, END_ID]]), np.array([[START_ID, *targets]]))).numpy()[0]
+        given = [again.source.marian_ids[i] for i in [*ids, END_ID]], [padding, *(theirs[i] for i in targets)]
+        expected = by_equations.logits(*given)
+        assert np.ptp(expected[:, theirs[END_ID]]) > 0.01  # what comes before matters, beyond the tolerance
+        np.testing.assert_allclose(logits[:, columns], expected[:, [theirs[i] for i in columns]], rtol=0, atol=1e-4)
+        assert expected[:, padding].max() < -500  # it is never said
+
+
 def test_every_reason_why_a_model_does_not_fit_is_told(tmp_path):
-    tokenizers = train_tokenizers([("a dog", "ein Hund"), ("a cat", "eine Katze")], vocab_size=290)
-    model = Transformer(1, 8, 2, 16, input_vocab_size=290, target_vocab_size=290, norm_first=True, window=3)
+    tokenizers = train_tokenizers([("a dog", "ein Hund"), ("a cat", "eine Katze")], kind="wordpiece", vocab_size=30)
+    sizes = {"input_vocab_size": 30, "target_vocab_size": 30}
+    model = Transformer(1, 8, 2, 16, norm_first=True, window=3, position="learned", norm_epsilon=1e-3, **sizes)
     with pytest.raises(UserError) as caught:
         export_marian(model, tokenizers, tmp_path / "out")
     told = str(caught.value)
     for reason in (
-        "kind bpe",
+        "kind wordpiece",
         "model.norm_first is True",
-        "sinusoidal_halves",
+        "position is learned, not sinusoidal_halves or sinusoidal",
         "norm_epsilon",
-        "output_bias",
         "window",
     ):
         assert reason in told

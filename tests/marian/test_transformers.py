@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tests.marian.folders import TAGS, write_folder
 from tests.marian.test_importing import as_batch, in_our_ids
+from tests.tiny_run import PAIRS
 from tf_transformer import load_model, load_translator
 from tf_transformer.decoding import shift_right
 from tf_transformer.experiment import export_run_marian
@@ -163,6 +164,21 @@ def test_the_library_loads_what_is_written(original, run, tmp_path):
         found = loaded.generate(**inputs, num_beams=1, forced_eos_token_id=None, max_new_tokens=LIMIT)
     expected, _ = original.generate(TEXTS, num_beams=1, max_new_tokens=LIMIT)
     assert tokenizer.batch_decode(found, skip_special_tokens=True) == expected
+
+
+def test_the_library_translates_with_a_run_of_ones_own(tiny_run_directory, tmp_path):
+    """Trained by this package with its own tokenizer and the demo's settings; it knows its sentences by heart."""
+    folder = export_run_marian(tiny_run_directory, tmp_path / "out")
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    model = transformers.MarianMTModel.from_pretrained(folder).eval()
+    sources, targets = zip(*PAIRS, strict=True)
+    with torch.no_grad():  # with its own generation_config.json
+        found = model.generate(**tokenizer(list(sources), return_tensors="pt", padding=True))
+    assert tokenizer.batch_decode(found, skip_special_tokens=True) == list(targets)
+    ours = tiny_run_directory.load_tokenizers().source
+    text = "unheard 狗 things"
+    theirs = tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])
+    assert theirs == [*ours.pieces(ours.tokenize([text]).to_list()[0]), "</s>"]
 
 
 def test_pytorch_s_own_pickles_are_the_same_model(original, run, tmp_path):

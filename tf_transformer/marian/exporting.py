@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.export.ctranslate2 import free_folder
+from tf_transformer.layers.arguments import NORM_EPSILON
 from tf_transformer.marian.config import DEFAULTS
 from tf_transformer.marian.folder import (
     CONFIG,
@@ -23,24 +24,27 @@ from tf_transformer.marian.folder import (
     TOKENIZER,
     VOCABULARY,
 )
-from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair
+from tf_transformer.tokenizers import MarianTokenizer, SentencePieceTokenizer, TokenizerPair
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
     from tf_transformer.models.transformer import Transformer
 
-# What MarianMT's class has no setting for, and the one value that it computes with.
+# What MarianMT's class has no setting for, and what it computes with, or what can be made that.
 FIXED = {
-    "norm_first": False,
-    "position": "sinusoidal_halves",
-    "norm_epsilon": 1e-5,
-    "output_bias": True,
-    "key_dim": None,
-    "value_dim": None,
-    "window": None,
-    "next_word": None,
-    "tree_state": None,
+    "norm_first": (False,),
+    "position": ("sinusoidal_halves", "sinusoidal"),
+    "norm_epsilon": (1e-5, NORM_EPSILON),  # PyTorch's, and ours, which moves logits by less than 1e-4
+    "key_dim": (None,),
+    "value_dim": (None,),
+    "window": (None,),
+    "next_word": (None,),
+    "tree_state": (None,),
 }
+
+
+# The kinds of tokenizer that are a SentencePiece model and ids for its pieces.
+KINDS = ("marian", "bpe", "unigram")
 
 
 def export_marian(
@@ -50,11 +54,11 @@ def export_marian(
     options: DecodingOptions | None = None,
     languages: tuple[str, str] | None = None,
 ) -> Path:
-    """Writes a folder that `transformers.MarianMTModel` and `MarianTokenizer` load: an imported model, or one tuned.
+    """Writes a folder that `transformers.MarianMTModel` and `MarianTokenizer` load.
 
     Args:
         model: a built Transformer with the settings of MarianMT.
-        tokenizers: its tokenizers, those of an imported model.
+        tokenizers: its tokenizers, of SentencePiece or those of an imported model.
         destination: the folder to make.
         options: how translations are searched for.
         languages: the codes of the two languages.
@@ -70,10 +74,10 @@ def export_marian(
         >>> import tf_transformer as tt
         >>> from tf_transformer.marian import export_marian
         >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund"), ("a cat", "eine Katze")], vocab_size=290)
-        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=290, target_vocab_size=290, output_bias=True)
+        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=290, target_vocab_size=290, norm_first=True)
         >>> export_marian(model, tokenizers, "/tmp/marian")
         Traceback (most recent call last):
-        tf_transformer.errors.UserError: this can't be a MarianMT model: its tokenizer is of kind bpe, not marian; ...
+        tf_transformer.errors.UserError: this can't be a MarianMT model: model.norm_first is True, not False
     """
     from safetensors.numpy import save_file
 
@@ -84,7 +88,8 @@ def export_marian(
         raise UserError(f"this can't be a MarianMT model: {'; '.join(misfits)}")
     folder = free_folder(destination)
     options = options or DecodingOptions()
-    source, target = tokenizers.source, tokenizers.target
+    source, target = _as_marian(tokenizers.source), _as_marian(tokenizers.target)
+    imported = source is tokenizers.source
     # Written beside and renamed: nobody loads half a model.
     partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
     try:
@@ -99,7 +104,8 @@ def export_marian(
         if separate:
             _write_json(partial / TARGET_VOCABULARY, _ids(target))
         _write_json(partial / TOKENIZER, _tokenizer(source, separate, languages, model.max_length))
-        save_file(get_weights(model, source.marian_ids, target.marian_ids), partial / SAFE_WEIGHTS, {"format": "pt"})
+        weights = get_weights(model, source.marian_ids, target.marian_ids, imported)
+        save_file(weights, partial / SAFE_WEIGHTS, {"format": "pt"})
         partial.rename(folder)
     except OSError as error:
         raise UserError(f"{folder}: the MarianMT model can't be written: {why_not_written(error)}") from None
@@ -112,14 +118,24 @@ def _misfits(model: SequenceModel, tokenizers: TokenizerPair) -> Iterator[str]:
     """Every reason why MarianMT's classes would not compute the same."""
     from tf_transformer.models.transformer import Transformer
 
-    if not isinstance(tokenizers.source, MarianTokenizer) or not isinstance(tokenizers.target, MarianTokenizer):
-        yield f"its tokenizer is of kind {tokenizers.kind}, not marian"
+    for kind in dict.fromkeys((tokenizers.kind, tokenizers.target_kind)):
+        if kind not in KINDS:
+            yield f"its tokenizer is of kind {kind}, not {', '.join(KINDS)}"
     if not isinstance(model, Transformer):
         yield f"it is a {type(model).__name__}, not a Transformer"
         return
-    for key, value in FIXED.items():
-        if getattr(model, key) != value:
-            yield f"model.{key} is {getattr(model, key)}, not {value}"
+    for key, values in FIXED.items():
+        if getattr(model, key) not in values:
+            yield f"model.{key} is {getattr(model, key)}, not {' or '.join(map(str, values))}"
+
+
+def _as_marian(tokenizer: MarianTokenizer | SentencePieceTokenizer) -> MarianTokenizer:
+    """A tokenizer with the same pieces and ids, which calls them as MarianMT's does."""
+    if isinstance(tokenizer, MarianTokenizer):
+        return tokenizer
+    padding, unknown, _, end, *pieces = tokenizer.pieces(list(range(tokenizer.vocab_size)))
+    special = {"end": end, "unknown": unknown, "padding": padding}
+    return MarianTokenizer(tokenizer.to_bytes(), [*special.values(), *pieces], **special)
 
 
 def _config(model: Transformer, source: MarianTokenizer, target: MarianTokenizer) -> dict[str, Any]:

@@ -131,8 +131,17 @@ def _is_near(found: np.ndarray, expected: np.ndarray) -> bool:
     return found.shape == expected.shape and np.allclose(found.astype("float32"), expected, rtol=0, atol=tolerance)
 
 
-def get_weights(model: Transformer, source_ids: Sequence[int], target_ids: Sequence[int]) -> Weights:
-    """The weights of a model as the transformers library names and shapes them; see `set_weights`."""
+def get_weights(
+    model: Transformer, source_ids: Sequence[int], target_ids: Sequence[int], imported: bool = True
+) -> Weights:
+    """The weights of a model as the transformers library names and shapes them; see `set_weights`.
+
+    Args:
+        model: a built model with the settings of MarianMT.
+        source_ids: for each of the model's source tokens the id that its piece has there.
+        target_ids: the same of the target tokens.
+        imported: whether padding may keep its logit, as in the model that this one was; in another it is never said.
+    """
 
     def array(variable: Any, transposed: bool) -> np.ndarray:
         value = variable.numpy()
@@ -145,8 +154,33 @@ def get_weights(model: Transformer, source_ids: Sequence[int], target_ids: Seque
         rows = rows.copy()
         rows[PAD_ID] = rows[START_ID]
         weights[name] = _in_their_order(rows, target_ids if of_target else source_ids)
-    weights[BIAS] = _in_their_order(model.bias.numpy(), target_ids)[None]
+    bias = model.bias.numpy() if model.output_bias else np.zeros(len(target_ids), "float32")
+    if not imported:
+        bias[PAD_ID] = NEVER
+    weights[BIAS] = _in_their_order(bias, target_ids)[None]
+    if model.position == "sinusoidal":
+        weights = {name: _in_halves(name, tensor) for name, tensor in weights.items()}
     return dict(sorted(weights.items()))
+
+
+# The weights that read the vectors of the model's width, and those that write them.
+_READ = tuple(f".{name}.weight" for name in ("q_proj", "k_proj", "v_proj", "fc1", "shared", "embed_tokens"))
+_READ += (PROJECTION,)
+_WRITE = tuple(f".{name}.{part}" for name in ("out_proj", "fc2") for part in ("weight", "bias"))
+_NORM = ("norm.weight", "norm.bias")
+
+
+def _in_halves(name: str, tensor: np.ndarray) -> np.ndarray:
+    """A weight of a model whose sines and cosines alternate, for one that has all sines first.
+
+    The layers treat the places of a vector alike. So all vectors may have another order: where the sinusoids get it,
+    the weights get it too.
+    """
+    if name.endswith(_READ):
+        return np.concatenate([tensor[:, 0::2], tensor[:, 1::2]], axis=1)
+    if name.endswith(_WRITE + _NORM):
+        return np.concatenate([tensor[0::2], tensor[1::2]])
+    return tensor
 
 
 def _in_their_order(rows: np.ndarray, ids: Sequence[int]) -> np.ndarray:
