@@ -33,6 +33,11 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
     if last < 1:
         raise UserError(f"last is {last}: give at least 1 checkpoint to average")
     files = run.step_checkpoints()[-last:]
+    if not files:
+        raise UserError(
+            f"{run.checkpoints}: no checkpoints of a training, such as step-00001000.keras, so there is nothing to "
+            "average; give a run that `train` wrote"
+        )
     if len(files) < last:
         raise UserError(
             f"{run.checkpoints}: only {len(files)} checkpoints, so the last {last} can't be averaged; give a smaller "
