@@ -132,7 +132,8 @@ RIGHT = {
     "model.num_layers model.decoder_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim "
     "model.window model.max_length training.steps training.warmup_steps training.learning_rate "
     "training.learning_rate_scale training.weight_decay training.clip_norm "
-    "training.r_drop training.gradient_accumulation training.parallel_parts training.steps_per_execution "
+    "training.r_drop training.alignment_weight training.gradient_accumulation training.parallel_parts "
+    "training.steps_per_execution "
     "training.validate_every training.keep_checkpoints training.average_checkpoints training.save_every_seconds "
     "training.early_stopping training.sample_translations tensorboard.attention tensorboard.bleu tensorboard.profile "
     "evaluation.batch_size evaluation.beam_size evaluation.alpha evaluation.length_offset evaluation.extra_length "
@@ -140,7 +141,7 @@ RIGHT = {
     "point": "data.placeholders model.dropout_rate model.attention_dropout_rate model.activation_dropout_rate "
     "training.learning_rate training.learning_rate_scale training.weight_decay training.clip_norm training.ema "
     "training.label_smoothing training.save_every_seconds "
-    "training.r_drop evaluation.alpha evaluation.length_offset model.norm_epsilon",
+    "training.r_drop training.alignment_weight evaluation.alpha evaluation.length_offset model.norm_epsilon",
     "truth": "tokenizer.joint tokenizer.keep model.norm_first training.jit_compile tensorboard.histograms "
     "tensorboard.graph tensorboard.embeddings evaluation.lowercase evaluation.grammar model.scale_embeddings "
     "model.output_bias",
@@ -342,6 +343,7 @@ def test_values_that_go_together(overrides):
 
 # -- several sources ----
 
+ONE_SPLIT = ["data.train=x", "data.validation=x"]
 CORPUS = """
 name: several
 data: {kind: files, train: [a.en, a.de], validation: [a.en, a.de]}
@@ -374,6 +376,11 @@ training: {steps: 10, validate_every: 5}
             "[{files: [a, b], noise: {typos: 0.1}}, {files: [a, b], noise: {typos: 0.1}}]",
             r"data\.train names the same files twice",
         ),
+        (
+            "[{files: [a, b], alignments: c, noise: {swap: 2}}]",
+            r"data\.train\.0\.alignments is c; with noise, which moves words, it must be null",
+        ),
+        ("[{files: [a, b], alignments: ''}]", r"data\.train\.0\.alignments is ''"),
         ("[]", r"data\.train is \[\]; for kind files it must be two paths"),
     ],
 )
@@ -383,6 +390,57 @@ def test_a_mistake_in_one_of_several_sources_is_told(tmp_path, train, told):
     with pytest.raises(UserError, match=r"^--set data\.train=.*: " + told) as error:
         load_recipe(path, [f"data.train={train}"])
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (
+            ["data.train=[{files: [a, b]}]", "data.alignments=c"],
+            "data.alignments is c; where train lists sources it must be null",
+        ),
+        (
+            ["data.alignments=c", "data.invalid_utf8=skip"],
+            "data.invalid_utf8 is 'skip', which alignments can't: line N",
+        ),
+        (["data.alignments=c", "data.damaged=skip"], "data.damaged is 'skip', which alignments can't"),
+        (
+            ["data.alignments=c", "data.kind=tfds", "data.dataset=x", *ONE_SPLIT],
+            "data.alignments is c; for kind tfds it",
+        ),
+        (
+            ["data.alignments=c", "model.kind=recurrent"],
+            "data.alignments is given, which needs model.kind: transformer",
+        ),
+        (
+            ["model.alignment_head=[1, 0]"],
+            "model.alignment_head is [1, 0]; it must be [layer, head]: of the decoder's lay",
+        ),
+        (["model.alignment_head=[0, 2]"], "model.alignment_head is [0, 2]; it must be"),
+        (["model.alignment_head=[0]"], "model.alignment_head is [0]; it must be"),
+        (["training.alignment_weight=0"], "training.alignment_weight is 0; it must be greater than 0"),
+    ],
+)
+def test_alignments_that_no_head_can_learn_are_told(tmp_path, overrides, told):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(CORPUS)
+    assert told in refusal(path, *overrides)
+
+
+def test_with_alignments_the_first_head_of_the_last_layer_but_one_learns_them(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(CORPUS)
+    of_source = "data.train=[{files: [a.en, a.de]}, {files: [b.en, b.de], alignments: b.align}]"
+
+    def head(*overrides):
+        return load_recipe(path, overrides).model.alignment_head
+
+    assert head() is head("data.train=[{files: [a.en, a.de]}]") is None
+    assert head("data.alignments=c") == (0, 0)
+    assert head("data.alignments=c", "model.num_layers=6") == head(of_source, "model.num_layers=6") == (4, 0)
+    assert head("data.alignments=c", "model.num_layers=6", "model.decoder_layers=2") == (0, 0)
+    assert head("data.alignments=c", "model.num_layers=6", "model.alignment_head=[5, 1]") == (5, 1)
+    assert head("model.alignment_head=[0, 1]") == (0, 1)
 
 
 def test_a_kind_without_files_has_one_source(tmp_path):

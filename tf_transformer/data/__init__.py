@@ -5,6 +5,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
+        "aligned": ["AlignedPairs"],
         "batching": ["make_batches", "padding_share", "with_known_length"],
         "demo": ["DemoSource"],
         "failures": ["original_errors"],

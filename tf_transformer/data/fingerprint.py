@@ -6,6 +6,9 @@ import itertools
 import zlib
 from collections.abc import Iterable, Sequence
 
+from tf_transformer.data.aligned import rows_of
+from tf_transformer.data.mixture import sources_of
+
 CHUNK = 10_000  # pairs put together at a time, which is faster than one by one
 
 
@@ -22,8 +25,8 @@ class Fingerprint:
     def __init__(self) -> None:
         self.number, self.checksum = 0, 0
 
-    def add(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Looks at the next pairs."""
+    def add(self, pairs: Sequence[tuple[str, ...]]) -> None:
+        """Looks at the next pairs, with their alignments where they have some."""
         self.number += len(pairs)
         texts = "\t".join([*itertools.chain.from_iterable(pairs), ""])  # a tab behind each
         self.checksum = zlib.crc32(texts.encode(), self.checksum)
@@ -33,13 +36,14 @@ class Fingerprint:
 
 
 def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
-    """The fingerprint of a corpus, in one pass over its texts.
+    """The fingerprint of a corpus, in one pass over its texts and their alignments.
 
     Example:
         >>> fingerprint([("a dog", "ein Hund"), ("a cat", "eine Katze")])
         '2 pairs, CRC-32 15d08c8c'
     """
-    looked_at, stream = Fingerprint(), iter(pairs)
+    looked_at = Fingerprint()
+    stream = itertools.chain.from_iterable(rows_of(source.pairs) for source in sources_of(pairs))
     while chunk := list(itertools.islice(stream, CHUNK)):
         looked_at.add(chunk)
     return str(looked_at)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tf_transformer.data.filters import chunks
 from tf_transformer.tokenizers.base import END_ID, PAD_ID
+from tf_transformer.training.alignment import labels_and_alignment
 
 
 def find_pairs(pairs: Iterable[tuple[str, str]], tokenizers, batch: Any) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -32,7 +33,8 @@ def find_pairs(pairs: Iterable[tuple[str, str]], tokenizers, batch: Any) -> Iter
         >>> [number for number, _ in find_pairs(pairs, tokenizers, batch)]
         [2]
     """
-    (source_ids, _), labels = batch
+    (source_ids, _), y = batch
+    labels, _ = labels_and_alignment(y)
     wanted = set(zip(_rows(source_ids), _rows(labels), strict=True))
     number = 0
     for sources, targets in chunks(pairs):

@@ -9,8 +9,10 @@ from keras import ops
 from tf_transformer.layers.masks import PAD_ID
 
 
-def align(cross_attention: Any, source_ids: Any, target_ids: Any, end_id: int) -> Any:
-    """Reads an alignment from encoder-decoder attention: the source token of the highest weight, mean of all heads.
+def align(
+    cross_attention: Any, source_ids: Any, target_ids: Any, end_id: int, head: tuple[int, int] | None = None
+) -> Any:
+    """Reads an alignment from encoder-decoder attention: the source token of the highest weight.
 
     Args:
         cross_attention: float (batch, layers, heads, target_len, source_len), row i being what the model attends to
@@ -18,6 +20,7 @@ def align(cross_attention: Any, source_ids: Any, target_ids: Any, end_id: int) -
         source_ids: int (batch, source_len), with the closing token; 0 is padding.
         target_ids: int (batch, target_len), with the closing token; 0 is padding.
         end_id: the closing token; nothing is aligned to it but itself.
+        head: the layer and the head whose weights count; the mean of all unless given.
 
     Returns:
         int32 (batch, target_len): places in the source; -1 at padding, and where the source is empty.
@@ -30,7 +33,8 @@ def align(cross_attention: Any, source_ids: Any, target_ids: Any, end_id: int) -
         [[1, 2]]
     """
     source_ids, target_ids = ops.convert_to_tensor(source_ids), ops.convert_to_tensor(target_ids)
-    weights = ops.mean(ops.cast(cross_attention, "float32"), axis=(1, 2))
+    weights = ops.cast(cross_attention, "float32")
+    weights = ops.mean(weights, axis=(1, 2)) if head is None else weights[:, head[0], head[1]]
     closes = ops.expand_dims(ops.equal(target_ids, end_id), axis=2)
     closing = ops.expand_dims(ops.equal(source_ids, end_id), axis=1)
     is_token = ops.expand_dims(ops.not_equal(source_ids, PAD_ID), axis=1)

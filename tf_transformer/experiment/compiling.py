@@ -10,7 +10,7 @@ from tf_transformer.recipe import Recipe
 from tf_transformer.training.freezing import freeze
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.loss_scaling import LossScaling
-from tf_transformer.training.metrics import Perplexity, TokenAccuracy, TokenCount
+from tf_transformer.training.metrics import AlignmentLoss, Perplexity, TokenAccuracy, TokenCount
 from tf_transformer.training.optimizer import make_optimizer
 
 
@@ -66,10 +66,13 @@ def compile_model(model: SequenceModel, recipe: Recipe) -> None:
     training = recipe.training
     optimizer = make_optimizer(training, model.d_model)
     model.gradient_accumulation, model.parallel_parts = training.gradient_accumulation, training.parallel_parts
+    metrics = [Perplexity(), TokenAccuracy(), TokenCount()]
+    if any(source.alignments for source in recipe.data.sources()):
+        metrics.append(AlignmentLoss())
     model.compile(
         optimizer=LossScaling(optimizer) if training.precision == "mixed_float16" else optimizer,
-        loss=SmoothedCrossEntropy(training.label_smoothing, training.r_drop),
-        metrics=[Perplexity(), TokenAccuracy(), TokenCount()],
+        loss=SmoothedCrossEntropy(training.label_smoothing, training.r_drop, training.alignment_weight),
+        metrics=metrics,
         steps_per_execution=training.steps_per_execution,
         jit_compile=training.jit_compile,
     )

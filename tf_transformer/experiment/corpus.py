@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.data.aligned import AlignedPairs
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.data.masked import MaskedPairs
 from tf_transformer.data.mixture import Mixture, NoisyPairs, Pairs, TaggedPairs, WeightedSource
@@ -48,6 +49,8 @@ def open_source(recipe: Recipe, split: str) -> Pairs:
             pairs = NoisyPairs(pairs, source.noise.noise())
         if source.tag:
             pairs = TaggedPairs(pairs, source.tag)
+        if source.alignments:
+            pairs = AlignedPairs(pairs, _root(recipe) / source.alignments, words_before=1 if source.tag else 0)
         sources.append(WeightedSource(source.name, pairs))
     if recipe.data.placeholders:
         masked = [(f"{each.name}, with placeholders", MaskedPairs(each.pairs)) for each in sources]

@@ -26,7 +26,7 @@ from tf_transformer.tokenizers import TokenizerPair, map_tokens
 from tf_transformer.training.freezing import path_in_model
 
 # What a fine-tuning may have otherwise: no weight depends on it.
-FREE = ("preset", "dropout_rate", "attention_dropout_rate", "activation_dropout_rate", "window")
+FREE = ("preset", "dropout_rate", "attention_dropout_rate", "activation_dropout_rate", "window", "alignment_head")
 
 _ADVICE = {"task": " (give the same)", "tokenizer": " (tokenizer.keep: false learns a new one)"}
 

@@ -133,9 +133,12 @@ def tell_data(recipe: Recipe, data: PreparedData, row_multiple: int, console: Co
         for source in sources:
             name = f"{split}, {source.name}" if len(sources) > 1 else split
             told = [str(source.counts)]
+            told += [f"{source.aligned:,} pairs with an alignment"] if source.aligned else []
             told += [f"warning: {doubt}; check what data.{split} names" for doubt in source.counts.doubts()]
             for line in told + lines_left_out(source):
                 console.print(f"{name}: {line}", highlight=False, markup=False)
+    if any(source.alignments for source in recipe.data.sources()) and not data.train.links:
+        raise UserError("data.alignments: no pair that is left has an alignment; give the files of this training text")
     share = recipe_batches(recipe, data, row_multiple)[0].padding_share()
     console.print(f"padding: {share:.1%} of the positions", highlight=False)
 
@@ -194,6 +197,8 @@ def _settings(recipe: Recipe, split: str) -> dict[str, Any]:
     }
     if any(source.noise for source in sources):  # else what was prepared by an earlier version is still right
         settings["noise"] = [source.noise and source.noise.model_dump() for source in sources]
+    if any(source.alignments for source in sources):
+        settings["alignments"] = [source.alignments for source in sources]
     if split == "train" and data.placeholders:
         settings["placeholders"] = True  # how often they come is decided where batches are made
     if data.kind == "tfds":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from tf_transformer.decoding import DecodingOptions, align, shift_right
+from tf_transformer.decoding import DecodingOptions, shift_right
 from tf_transformer.decoding.candidates import likeliest
 from tf_transformer.decoding.trace import FATES, Record, read_trace
 from tf_transformer.export.signature_options import OPTION_TYPES, PREFIX_LENGTH, Output, check_prefixes, option_tensors
@@ -57,7 +57,7 @@ class Exploring:
             "source_tokens": self.tokenizers.source.piece_texts(source_ids),
             "target_tokens": self.tokenizers.target.piece_texts(target_ids),
             **{f"{kind}_attention": weights for kind, weights in attention.items()},
-            "alignment": align(attention["cross"], source_ids, target_ids, END_ID),
+            "alignment": self._align(attention, source_ids, target_ids),
         }
 
     def _next_tokens(self: Translator, text: tf.Tensor, prefix_ids: tf.Tensor, count: tf.Tensor) -> Output:

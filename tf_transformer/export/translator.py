@@ -312,7 +312,7 @@ class Translator(Exploring, tf.Module):
         if not (protect or replace_unknown):
             return tf.reshape(target.detokenize(flat), shape)
         source_ids, taken = tf.repeat(source_ids, shape[1], axis=0), taken.repeated(shape[1])
-        alignment = align(self._attend(source_ids, flat)["cross"], source_ids, flat, END_ID)
+        alignment = self._align(self._attend(source_ids, flat), source_ids, flat)
         words = self._aligned_words(taken.text, alignment) if replace_unknown else None
         if not protect:
             return tf.reshape(target.detokenize_with(flat, words), shape)
@@ -331,6 +331,10 @@ class Translator(Exploring, tf.Module):
 
         places = find_places(taken, self.tokenizers.source, target, source_ids, flat, alignment)
         return tf.reshape(put_back(taken, places, target.begins_word(flat), text_of), shape)
+
+    def _align(self, attention: dict[str, tf.Tensor], source_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
+        """For each target token the place of a source token, or -1; see `align`."""
+        return align(attention["cross"], source_ids, target_ids, END_ID, self.model.alignment_head)
 
     def _aligned_words(self, text: tf.Tensor, alignment: tf.Tensor) -> tf.Tensor:
         """The word of the text that each token of its translation is aligned to, string (batch, length)."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tf_transformer.inspection.spans import character_spans
+from tf_transformer.inspection.spans import words_of_tokens
 from tf_transformer.translation import LoadSignature, load_function
 
 # The weights of all layers and heads take the square of the longest sentence's length.
@@ -84,7 +82,7 @@ def word_links(
         [(0, 0), (1, 1)]
     """
     source_words, target_words = (
-        _words_of_tokens(tokens, text) for tokens, text in ((source_tokens, source), (target_tokens, target))
+        words_of_tokens(tokens, text) for tokens, text in ((source_tokens, source), (target_tokens, target))
     )
     return sorted(
         {
@@ -105,13 +103,3 @@ def as_pharaoh(links: Sequence[tuple[int, int]]) -> str:
         '0-0 1-2'
     """
     return " ".join(f"{source}-{target}" for source, target in links)
-
-
-def _words_of_tokens(tokens: Sequence[str | bytes], text: str) -> list[range]:
-    """The words that each token has characters of; a token may have some of several, and a control token has none."""
-    names = [token.decode("utf-8", "replace") if isinstance(token, bytes) else token for token in tokens]
-    starts = [word.start() for word in re.finditer(r"\S+", text)]
-    return [
-        range(bisect_right(starts, span[0]) - 1, bisect_right(starts, span[1] - 1)) if span else range(0)
-        for span in character_spans(names, text)
-    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate
@@ -43,8 +44,7 @@ def character_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
         if not _is_blank(letter)
     ]
     places: dict[int, list[int]] = {}
-    matcher = SequenceMatcher(None, [letter for letter, _ in owned], [letter for letter, _ in letters], autojunk=False)
-    for same, a, a_end, b, b_end in matcher.get_opcodes():
+    for same, a, a_end, b, b_end in _compared([letter for letter, _ in owned], [letter for letter, _ in letters]):
         here = [at for _, at in letters[b:b_end]]
         for i, (_, owners) in enumerate(owned[a:a_end]):
             for owner in owners:
@@ -53,10 +53,39 @@ def character_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
     return [(min(at), max(at) + 1) if at else None for at in found]
 
 
+def words_of_tokens(tokens: Sequence[str | bytes], text: str) -> list[range]:
+    """The words that each token has characters of; a token may have some of several, and a control token has none.
+
+    Args:
+        tokens: as the vocabulary has them.
+        text: what they are the tokens of. Its words are what stands between blanks.
+
+    Returns:
+        Places of words, counted from 0, for each token.
+
+    Example:
+        >>> words_of_tokens(["▁A", "▁do", "g", ".", "</s>"], "A dog.")
+        [range(0, 1), range(1, 2), range(1, 2), range(1, 2), range(0, 0)]
+    """
+    names = [token.decode("utf-8", "replace") if isinstance(token, bytes) else token for token in tokens]
+    starts = [word.start() for word in re.finditer(r"\S+", text)]
+    return [
+        range(bisect_right(starts, span[0]) - 1, bisect_right(starts, span[1] - 1)) if span else range(0)
+        for span in character_spans(names, text)
+    ]
+
+
 def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
     """As `character_spans`, in UTF-16 units, which JavaScript counts in."""
     units = [0, *accumulate(len(character.encode("utf-16-le", "surrogatepass")) // 2 for character in text)]
     return [span and (units[span[0]], units[span[1]]) for span in character_spans(tokens, text)]
+
+
+def _compared(ours: list[str], theirs: list[str]) -> list[tuple[str, int, int, int, int]]:
+    """The opcodes of `SequenceMatcher`, which is slow and seldom needed: mostly the two are the same."""
+    if ours == theirs:
+        return [("equal", 0, len(ours), 0, len(theirs))]
+    return SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
 
 
 def _letters_of_tokens(tokens: Sequence[str]) -> Iterator[tuple[str, range]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -57,6 +58,20 @@ def check_heads(
             "choose another, or give key_dim and value_dim"
         )
     return d_model, num_heads, key_dim, value_dim
+
+
+def check_head(head: Sequence[int] | None, num_layers: int, num_heads: int) -> tuple[int, int] | None:
+    """Refuses what is no layer and head, counted from 0, of a stack of so many; gives back Python's numbers."""
+    if head is None:
+        return None
+    found = tuple(head) if isinstance(head, Sequence) else ()
+    whole = [at for at in found if isinstance(at, Integral) and not isinstance(at, bool)]
+    if len(found) != 2 or len(whole) != 2 or not (0 <= whole[0] < num_layers and 0 <= whole[1] < num_heads):
+        raise ValueError(
+            f"alignment_head must be a layer of the decoder, below {num_layers}, and a head, below {num_heads}, both "
+            f"counted from 0, got {head!r}"
+        )
+    return int(found[0]), int(found[1])
 
 
 def check_vocabularies(share_embeddings: str, input_vocab_size: Any, target_vocab_size: Any) -> tuple[int, int]:

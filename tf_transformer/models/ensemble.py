@@ -21,7 +21,8 @@ class Ensemble(keras.Model):
     impossible the others can't make likely. The models may differ in size and kind, but not in their vocabularies. A
     search, a `Translator` and an export take an ensemble wherever they take a model; it is not for training.
 
-    What it gives as attention is one layer a model, of one head: the mean of all that model's layers and heads.
+    What it gives as attention is one layer a model, of one head: the mean of all that model's layers and heads. From
+    target to source it is a model's `alignment_head` instead, if there is one.
 
     Args:
         models: two or more, of the same vocabularies and the same precision.
@@ -37,6 +38,8 @@ class Ensemble(keras.Model):
         >>> ensemble((np.array([[5, 6, 3]]), np.array([[2, 7]]))).shape
         TensorShape([1, 2, 20])
     """
+
+    alignment_head = None  # the mean over its models
 
     def __init__(self, models: Sequence[SequenceModel], **kwargs: Any) -> None:
         models = list(models)
@@ -81,7 +84,11 @@ class Ensemble(keras.Model):
             return log_probs
         weights = [scores for _, scores in outputs]
         common = [kind for kind in weights[0] if all(kind in scores for scores in weights)]
-        return log_probs, {kind: [_mean_of_heads(scores[kind]) for scores in weights] for kind in common}
+        of_heads = {kind: [_mean_of_heads(scores[kind]) for scores in weights] for kind in common}
+        for number, (model, scores) in enumerate(zip(self.models, weights, strict=True)):
+            if model.alignment_head:
+                of_heads["cross"][number] = ops.cast(model.head_of(scores["cross"])[:, None], "float32")
+        return log_probs, of_heads
 
     def stepper(self) -> EnsembleStepper:
         """Reads the models' weights for one search."""

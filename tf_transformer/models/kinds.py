@@ -47,6 +47,7 @@ def _recurrent() -> type[SequenceModel]:
 
 TRANSFORMER_ALONE = (
     "decoder_layers",
+    "alignment_head",
     "num_heads",
     "dff",
     "attention_dropout_rate",

@@ -170,6 +170,7 @@ def count_parameters(
     norm_epsilon: float = NORM_EPSILON,
     scale_embeddings: bool = True,
     output_bias: bool = False,
+    alignment_head: Any = None,
 ) -> int:
     """Counts the trainable numbers of a `Transformer` without making it.
 
@@ -197,6 +198,7 @@ def count_parameters(
         norm_epsilon: has none.
         scale_embeddings: has none.
         output_bias: one number for each target token.
+        alignment_head: has none.
 
     Returns:
         The number of parameters.

@@ -146,9 +146,15 @@ class SequenceModel(ProjectingSteps, keras.Model):
         """
         states, scores = self.states(*inputs, training=training)
         if self.loss_projects:
-            return _with_one(states) if self.output_bias else states
+            states = _with_one(states) if self.output_bias else states
+            return (states, self.head_of(scores["cross"])) if self.alignment_head else states
         logits = self.project(states)
         return (logits, scores) if return_attention_scores else logits
+
+    def head_of(self, cross: list[Any]) -> Any:
+        """The weights of the head that `alignment_head` names, of the decoder's layers': (batch, rows, columns)."""
+        layer, head = self.alignment_head
+        return cross[layer][:, head]
 
     def output_embeddings(self) -> Any:
         """The projection's matrix, float (target_vocab_size, d_model).

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from tf_transformer.distributed.replicas import is_one_device, number_of_replicas, scope_of, without_sums
+from tf_transformer.training.alignment import alignment_loss, labels_and_alignment
 
 # The model at work on a step whose loss projects. Each of MirroredStrategy's threads, one a device, has its own.
 _AT_WORK: ContextVar[ProjectingSteps | None] = ContextVar("at_work", default=None)
@@ -29,10 +30,13 @@ class ProjectingSteps:
         parallel_parts: how many parts each of these is worked on in, side by side. With operations that take one
             thread each (`tf.config.threading`) a core works on its part without waiting for the others after each
             operation. The update is that of the whole batch here too. On the TensorFlow backend only. Saved likewise.
+        alignment_head: the decoder's layer and the head, both counted from 0, whose attention to the source is the
+            model's alignment, and learns from alignments beside the labels (`alignment_loss`); None for none.
     """
 
     gradient_accumulation = 1
     parallel_parts = 1
+    alignment_head: tuple[int, int] | None = None
     _loss_weights = (1.0,)
 
     @property
@@ -87,12 +91,12 @@ class ProjectingSteps:
             raise ValueError("XLA can't compile a step that several devices share: compile with jit_compile=False")
         x, y, sample_weight = _unpacked(data)
         if not self._can_project(y, sample_weight):
-            if self._r_drop() or self._parts() > 1:
+            if self._r_drop() or self._parts() > 1 or labels_and_alignment(y)[1] is not None:
                 raise ValueError(
-                    "r_drop, gradient_accumulation and parallel_parts need the loss SmoothedCrossEntropy, no metrics "
-                    "but Perplexity, TokenAccuracy and TokenCount, no sample weights and a Transformer whose call, "
-                    "project, compute_loss and compute_metrics no subclass has changed; leave the others out, or these "
-                    "options"
+                    "r_drop, gradient_accumulation, parallel_parts and alignments need the loss SmoothedCrossEntropy, "
+                    "no metrics but Perplexity, TokenAccuracy, TokenCount and AlignmentLoss, no sample weights and a "
+                    "Transformer whose call, project, compute_loss and compute_metrics no subclass has changed; leave "
+                    "the others out, or these options"
                 )
             return super().train_step(*state, data)
         with self._at_work():
@@ -114,15 +118,17 @@ class ProjectingSteps:
     ) -> Any:
         """The compiled loss of a batch, as in Keras; the metrics get their sums in the same pass."""
         if not self.loss_projects:
-            return super().compute_loss(x, y, y_pred, sample_weight, training)
+            return super().compute_loss(x, labels_and_alignment(y)[0], y_pred, sample_weight, training)
         # Read before anything waits for the other devices, whose own then take their place.
         added = [ops.sum(ops.cast(loss, "float32")) for loss in self.losses]
-        loss = self._summed_loss(y_pred, y, training) / self._only_loss.batch_tokens(y)
+        loss = self._summed_loss(y_pred, y, training) / self._only_loss.batch_tokens(labels_and_alignment(y)[0])
         return loss + sum(added) / number_of_replicas()
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         """The figures so far, as in Keras."""
-        return self.get_metrics_result() if self.loss_projects else super().compute_metrics(x, y, y_pred, sample_weight)
+        if self.loss_projects:
+            return self.get_metrics_result()
+        return super().compute_metrics(x, labels_and_alignment(y)[0], y_pred, sample_weight)
 
     def build_metrics(self) -> None:
         """Makes the variables of the compiled metrics, which Keras makes in the first step."""
@@ -142,7 +148,8 @@ class ProjectingSteps:
         losses = keras.tree.flatten(self.loss)
         return losses[0] if len(losses) == 1 else None
 
-    def _can_project(self, labels: Any, sample_weight: Any) -> bool:
+    def _can_project(self, y: Any, sample_weight: Any) -> bool:
+        labels, _ = labels_and_alignment(y)
         return (
             sample_weight is None
             and len(self._loss_weights) == 1
@@ -170,10 +177,17 @@ class ProjectingSteps:
         """What the model reads in training: with R-Drop each sentence twice."""
         return tuple(ops.concatenate([ids, ids]) for ids in x) if self._r_drop() else x
 
-    def _summed_loss(self, states: Any, labels: Any, training: bool) -> Any:
+    def _summed_loss(self, outputs: Any, y: Any, training: bool) -> Any:
         """The compiled loss summed over a batch's real tokens; the metrics get theirs."""
+        labels, alignment = labels_and_alignment(y)
+        states, weights = outputs if self.alignment_head else (outputs, None)
         free_shapes = keras.backend.backend() == "tensorflow" and not self.jit_compile
         sums = self._only_loss.of_states(states, self.output_embeddings(), labels, training, free_shapes)
+        if alignment is not None:
+            if not self.alignment_head:
+                raise ValueError("alignments need a Transformer with an alignment_head; name one, or leave them out")
+            of_head = alignment_loss(weights, alignment, copies=2 if training and self._r_drop() else 1)
+            sums = sums._replace(loss=sums.loss + self._only_loss.alignment_weight * of_head, alignment=of_head)
         for metric in self._compiled_metrics(labels):
             metric.add_sums(sums)
         return sums.loss * self._loss_weights[0]
@@ -191,13 +205,14 @@ class ProjectingSteps:
             if not self.built:
                 self.build(tuple(ids.shape for ids in x))
         weights = self.trainable_weights
-        rows, tokens = tf.shape(y)[0], self._only_loss.batch_tokens(y)
+        labels, _ = labels_and_alignment(y)
+        rows, tokens = tf.shape(labels)[0], self._only_loss.batch_tokens(labels)
         size = -(-rows // self._parts())
 
         def split(ids: Any) -> Any:
             # Rows of padding fill up the last part; they count nowhere.
-            padded = tf.pad(ids, [[0, self._parts() * size - rows], [0, 0]])
-            return tf.reshape(padded, (self.gradient_accumulation, self.parallel_parts, size, -1))
+            padded = tf.pad(ids, [[0, self._parts() * size - rows], *[[0, 0]] * (len(ids.shape) - 1)])
+            return tf.reshape(padded, (self.gradient_accumulation, self.parallel_parts, size, *ops.shape(ids)[1:]))
 
         split_data = tf.nest.map_structure(split, (x, y))
 

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from tf_transformer.decoding.stepper import Stepper
-from tf_transformer.layers.arguments import NORM_EPSILON
+from tf_transformer.layers.arguments import NORM_EPSILON, check_head
 from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.encoder import Encoder
@@ -54,6 +54,9 @@ class Transformer(SequenceModel):
         norm_epsilon: of the layer normalisations.
         scale_embeddings: whether embeddings are multiplied by `sqrt(d_model)`, as in the paper.
         output_bias: whether a bias is added to the logits; the paper has none.
+        alignment_head: a layer of the decoder and a head, both counted from 0, whose attention to the source is the
+            model's alignment, in place of the mean of all heads. It learns from alignments, where `fit` is given
+            batches with some; see `SmoothedCrossEntropy`.
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
@@ -97,6 +100,7 @@ class Transformer(SequenceModel):
         norm_epsilon: float = NORM_EPSILON,
         scale_embeddings: bool = True,
         output_bias: bool = False,
+        alignment_head: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
         # TensorFlow keeps something for each name that a variable ever had, so Keras's numbering would add up.
@@ -141,6 +145,7 @@ class Transformer(SequenceModel):
         encoder = self.encoder
         self.num_layers, self.num_heads, self.dff = encoder.num_layers, encoder.num_heads, encoder.dff
         self.decoder_layers = None if decoder_layers is None else self.decoder.num_layers
+        self.alignment_head = check_head(alignment_head, self.decoder.num_layers, self.num_heads)
         self.key_dim, self.value_dim = encoder.key_dim, encoder.value_dim
         self.dropout_rate = encoder.dropout_rate
         self.attention_dropout_rate = encoder.attention_dropout_rate
@@ -234,6 +239,7 @@ class Transformer(SequenceModel):
             **super().get_config(),
             "num_layers": self.num_layers,
             "decoder_layers": self.decoder_layers,
+            "alignment_head": self.alignment_head,
             "num_heads": self.num_heads,
             "dff": self.dff,
             "dropout_rate": self.dropout_rate,

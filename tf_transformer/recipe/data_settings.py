@@ -58,6 +58,14 @@ class SourceSettings(Settings):
     weight: Positive = Field(1.0, description="how often each pair comes in an epoch, in the mean")
     tag: str | None = Field(None, description="a word put before each source text, with a blank")
     noise: NoiseSettings | None = Field(None, description="noise on its source texts, a mapping of shares")
+    alignments: Text | None = Field(None, description="file with the alignment of each of its pairs, by words")
+
+    @model_validator(mode="after")
+    def _check_alignments(self) -> SourceSettings:
+        if self.alignments and self.noise:
+            rule = "with noise, which moves words, it must be null"
+            refuse("alignments", f"is {shown(self.alignments)}; {rule}")
+        return self
 
     @model_validator(mode="after")
     def _check_tag(self) -> SourceSettings:
@@ -128,6 +136,9 @@ class DataSettings(Settings):
     source_language: Text = Field("en", description="code of the language translated from")
     target_language: Text = Field("de", description="code of the language translated into")
     train: TrainSplit = Field(None, description="the pairs to learn from, or a list of several sources of them")
+    alignments: Text | None = Field(
+        None, description="file with the alignment of each pair of train, by words, which model.alignment_head learns"
+    )
     validation: Split = Field(None, description="the pairs to watch progress on")
     test: Split = Field(None, description="the pairs to score at the end")
     tags: bool = Field(False, description="a parser writes a word as its part-of-speech tag, not as XX")
@@ -159,6 +170,7 @@ class DataSettings(Settings):
     def _check_kind(self) -> DataSettings:
         for key in DEMO_SPLITS:
             self._check_split(key, getattr(self, key))
+        self._check_alignments()
         names = [source.name for source in self.sources()]
         if len(set(names)) < len(names):
             refuse("train", "names the same files twice; give one of these sources a higher weight, or noise")
@@ -181,7 +193,21 @@ class DataSettings(Settings):
 
     def sources(self) -> tuple[SourceSettings, ...]:
         """The sources of `train`; one, unless it lists several."""
-        return self.train if _are_sources(self.train) else (SourceSettings.model_construct(files=self.train),)
+        if _are_sources(self.train):
+            return self.train
+        return (SourceSettings.model_construct(files=self.train, alignments=self.alignments),)
+
+    def _check_alignments(self) -> None:
+        if self.alignments and _are_sources(self.train):
+            rule = "where train lists sources it must be null: each has a key alignments of its own"
+            refuse("alignments", f"is {shown(self.alignments)}; {rule}")
+        if not any(source.alignments for source in self.sources()):
+            return
+        if self.kind not in SEVERAL_SOURCES:
+            refuse("alignments", f"is {shown(self.alignments)}; for kind {self.kind} it must be null")
+        for key in ("invalid_utf8", "damaged"):
+            if getattr(self, key) == "skip":
+                refuse(key, "is 'skip', which alignments can't: line N is for pair N; let it be 'error'")
 
     def _check_split(self, key: str, value: Any) -> None:
         is_right, allowed = SPLITS[self.kind]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tf_transformer.layers.arguments import check_head
 from tf_transformer.recipe.data_settings import DEMO_SPLITS, are_two_paths, is_path
 from tf_transformer.recipe.refusals import refuse, shown
 from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
@@ -48,6 +49,21 @@ def check_task(recipe: Recipe) -> None:
             section, _, leaf = key.rpartition(".")
             found = getattr(getattr(recipe, section), leaf)
             refuse(key, f"is {shown(found)}; for task parsing it must be {rule}")
+
+
+def check_alignments(recipe: Recipe) -> None:
+    """Refuses alignments that no head can learn, and a head that is none of the model's."""
+    head, model = recipe.model.alignment_head, recipe.model
+    if any(source.alignments for source in recipe.data.sources()) and model.kind != "transformer":
+        refuse("data.alignments", f"is given, which needs model.kind: transformer, got {model.kind}")
+    layers = model.decoder_layers or model.num_layers
+    try:
+        check_head(head, layers, model.num_heads)
+    except ValueError:
+        rule = (
+            f"[layer, head]: of the decoder's layers 0 to {layers - 1} one, and of the heads 0 to {model.num_heads - 1}"
+        )
+        refuse("model.alignment_head", f"is {shown(head)}; it must be {rule}")
 
 
 def check_also(recipe: Recipe) -> None:

@@ -26,7 +26,7 @@ from tf_transformer.recipe.fields import (
     as_tuple,
 )
 from tf_transformer.recipe.refusals import refuse, shown
-from tf_transformer.recipe.rules import check_also, check_fine_tuning, check_sections, check_task
+from tf_transformer.recipe.rules import check_alignments, check_also, check_fine_tuning, check_sections, check_task
 from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
 
 
@@ -36,6 +36,9 @@ def _with_tuples(value: Any) -> Any:
 
 # `rules.py` checks it: what a set is depends on the task.
 Sets = Annotated[dict[str, Any] | None, SkipValidation, BeforeValidator(_with_tuples)]
+
+# `rules.py` checks it: which there are depends on the model's sizes.
+Head = Annotated[tuple[int, int] | None, SkipValidation, BeforeValidator(as_tuple)]
 
 
 class TokenizerSettings(Settings):
@@ -85,6 +88,9 @@ class ModelSettings(Settings):
     window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
     next_word: bool = Field(False, description="a parser's decoder receives the encoder's output at the next word")
     tree_state: bool = Field(False, description="a parser's decoder receives the state of the tree, with the next word")
+    alignment_head: Head = Field(
+        None, description="layer of the decoder and head, from 0, that is the alignment, and learns data.alignments"
+    )
     max_length: Count = Field(512, description="longest sequence that the model can process")
     share_embeddings: Literal[SHARING] = Field("all", description="which embedding and projection matrices are shared")
 
@@ -148,6 +154,7 @@ class TrainingSettings(Settings):
     r_drop: NotNegative = Field(
         0.0, description="weight of R-Drop, the divergence of two predictions with different dropout"
     )
+    alignment_weight: Positive = Field(0.05, description="weight of the loss of model.alignment_head")
     gradient_accumulation: Count = Field(1, description="parts of a batch that are processed one after another")
     parallel_parts: Count = Field(1, description="parts of each of these that are processed in parallel")
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
@@ -297,15 +304,28 @@ class Recipe(Settings):
             if isinstance(given, dict):
                 missing = {key: value for key, value in values.items() if given.get(key) is None}
                 raw[section] = {**given, **missing}
-        return raw
+        return {**raw, "model": _with_alignment_head(raw["model"], raw["data"])}
 
     @model_validator(mode="after")
     def _check_across_sections(self) -> Recipe:
         check_task(self)
         check_also(self)
+        check_alignments(self)
         check_fine_tuning(self)
         check_sections(self)
         return self
+
+
+def _with_alignment_head(model: Any, data: Any) -> Any:
+    """A recipe's section `model`; with alignments to learn, the first head of the last layer but one learns them."""
+    if not isinstance(model, dict) or not isinstance(data, dict) or model.get("alignment_head") is not None:
+        return model
+    train = data.get("train")
+    sources = [data, *(train if isinstance(train, list) else [])]
+    layers = model.get("decoder_layers") or model.get("num_layers")
+    if not isinstance(layers, int) or not any(isinstance(each, dict) and each.get("alignments") for each in sources):
+        return model
+    return {**model, "alignment_head": [max(layers - 2, 0), 0]}
 
 
 TOP_KEYS = ("name", "seed", "task", "init_from")

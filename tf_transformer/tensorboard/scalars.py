@@ -21,6 +21,7 @@ GROUPS = {
     "learning_rate": TRAINING,
     "gradient_norm": TRAINING,
     "tokens": TRAINING,
+    "alignment_loss": TRAINING,
 }
 
 NAMES = {"bleu": "BLEU", "f1": "F1"}
@@ -47,8 +48,8 @@ class Figures(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         step = steps_taken(self.model)
         for name, value in logs.items():
-            # Of the validation set, the number of tokens is always the same.
-            if name.startswith("val_") and name != "val_tokens":
+            # Of the validation set, the number of tokens is always the same, and no alignment is known.
+            if name.startswith("val_") and name not in ("val_tokens", "val_alignment_loss"):
                 self._write(self.validation, step, name.removeprefix("val_"), value)
             elif not name.startswith("val_"):
                 self._write(self.train, step, name, value)

@@ -5,12 +5,13 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
+        "alignment": ["alignment_loss"],
         "callbacks": ["AveragedWeights", "EpochEnds", "Pace", "ValidationBleu"],
         "data_wait": ["DataWait"],
         "freezing": ["freeze"],
         "loss": ["SmoothedCrossEntropy"],
         "progress": ["ProgressBar"],
-        "metrics": ["Perplexity", "TokenAccuracy", "TokenCount"],
+        "metrics": ["AlignmentLoss", "Perplexity", "TokenAccuracy", "TokenCount"],
         "optimizer": ["TransformerAdam", "make_optimizer"],
         "schedule": ["CosineSchedule", "InverseSqrtSchedule", "TransformerSchedule"],
     },

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from tf_transformer.layers.masks import PAD_ID
+from tf_transformer.training.alignment import labels_and_alignment, with_alignment
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -60,9 +61,10 @@ class DataWait(keras.callbacks.Callback):
             return labels
 
         def pass_on(number: Any, batch: Any) -> Any:
-            inputs, labels = batch
+            inputs, y = batch
+            labels, alignment = labels_and_alignment(y)
             noted = tf.numpy_function(note, [number, inputs[0], labels], labels.dtype)
-            return inputs, tf.ensure_shape(noted, labels.shape)
+            return inputs, with_alignment(tf.ensure_shape(noted, labels.shape), alignment)
 
         return batches.enumerate().map(pass_on)
 

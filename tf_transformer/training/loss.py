@@ -28,9 +28,12 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         r_drop: alpha, the weight of R-Drop (Liang et al., 2021): each sentence goes through the model twice, and the
             two predictions, made with different dropout, are pulled towards each other. 0 for none, as in the paper.
             Only a `Transformer`'s `fit` can do it; there it takes twice the time and memory.
+        alignment_weight: the weight of `alignment_loss`, which is added where a batch has an alignment beside its
+            labels, `{"labels": ..., "alignment": ...}`; see there. Only `fit` of a `Transformer` with an
+            `alignment_head` can do it.
 
     Raises:
-        ValueError: `label_smoothing` or `r_drop` out of range.
+        ValueError: `label_smoothing`, `r_drop` or `alignment_weight` out of range.
 
     Example:
         >>> import numpy as np
@@ -40,16 +43,25 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         2.0794
     """
 
-    def __init__(self, label_smoothing: float = 0.1, r_drop: float = 0.0, name: str = "smoothed_cross_entropy") -> None:
+    def __init__(
+        self,
+        label_smoothing: float = 0.1,
+        r_drop: float = 0.0,
+        alignment_weight: float = 0.05,
+        name: str = "smoothed_cross_entropy",
+    ) -> None:
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"label_smoothing must be in [0, 1), got {label_smoothing!r}")
         if not 0 <= r_drop < float("inf"):
             raise ValueError(f"r_drop must be 0 or more, got {r_drop!r}")
+        if not 0 <= alignment_weight < float("inf"):
+            raise ValueError(f"alignment_weight must be 0 or more, got {alignment_weight!r}")
         # The sum is of the one number that `call` returns. Labels are cast to this dtype too: in half precision, as
         # `keras.config.set_floatx` may have it, they would be rounded to other tokens.
         super().__init__(name=name, reduction="sum", dtype="float32")
         self.label_smoothing = label_smoothing
         self.r_drop = r_drop
+        self.alignment_weight = alignment_weight
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """Works out the loss, as `call` does."""
@@ -117,7 +129,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         return ops.maximum(sum_over_replicas(ops.sum(token_weights(y_true))), 1.0)
 
     def get_config(self) -> dict[str, Any]:
-        return {"label_smoothing": self.label_smoothing, "r_drop": self.r_drop, "name": self.name}
+        names = "label_smoothing", "r_drop", "alignment_weight", "name"
+        return {name: getattr(self, name) for name in names}
 
 
 def cross_entropy(labels: Any, logits: Any) -> Any:

@@ -129,3 +129,29 @@ class TokenCount(_TokenMean):
 
     def result(self) -> Any:
         return self.count + 0.0  # a value: the variable itself would go on counting under whoever keeps it
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class AlignmentLoss(_TokenMean):
+    """Mean for a target token of `alignment_loss`, before its weight; 0 where batches carry no alignments.
+
+    Example:
+        >>> from tf_transformer.training import AlignmentLoss
+        >>> from tf_transformer.training.projected_loss import TokenSums
+        >>> metric = AlignmentLoss()
+        >>> metric.add_sums(TokenSums(loss=9.0, cross_entropy=8.0, correct=1.0, tokens=4.0, alignment=3.0))
+        >>> float(metric.result())
+        0.75
+    """
+
+    def __init__(self, name: str = "alignment_loss", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def of_tokens(self, labels: Any, logits: Any) -> Any:
+        return ops.zeros(ops.shape(labels), "float32")  # logits tell nothing of attention
+
+    def of_sums(self, sums: TokenSums) -> Any:
+        return sums.alignment
+
+    def result(self) -> Any:
+        return self.mean()

@@ -68,6 +68,8 @@ class ProgressBar(keras.callbacks.Callback):
         compiled = f"   compiled {new} batch shapes in {logs['new_shapes_seconds']:.1f} s" if new else ""
         names = (("BLEU", "val_bleu"), ("F1", "val_f1"))
         score = "".join(f"{name} {logs[key]:.2f}   " for name, key in names if key in logs)
+        if "alignment_loss" in logs:
+            score += f"alignment loss {logs['alignment_loss']:.3f}   "
         self.console.print(
             f"step {steps_taken(self.model):>7,}   loss {logs['loss']:.3f}   "
             f"perplexity {logs['perplexity']:8.2f}   on validation {logs['val_perplexity']:8.2f}   "

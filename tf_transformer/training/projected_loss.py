@@ -32,12 +32,14 @@ class TokenSums(NamedTuple):
         cross_entropy: unsmoothed cross-entropy.
         correct: tokens whose logit is the highest of all (a tie counts).
         tokens: real tokens.
+        alignment: `alignment_loss`, where there are alignments; `loss` has it too, by its weight.
     """
 
     loss: Any
     cross_entropy: Any
     correct: Any
     tokens: Any
+    alignment: Any = 0.0
 
 
 def projected_cross_entropy(

@@ -19,6 +19,9 @@ class Characters(Tokenizer):
     def tokenize(self, texts):
         return tf.strings.unicode_decode(texts, "UTF-8") + 4
 
+    def pieces(self, ids):
+        return [chr(token - 4) for token in ids]
+
     def to_bytes(self):
         return b"characters"
 

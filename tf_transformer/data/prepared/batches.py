@@ -16,12 +16,13 @@ from tf_transformer.data.batching import bucket_bounds
 from tf_transformer.data.prepared.order import TrainingOrder, cut
 from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.training.alignment import with_alignment
 
-Batch = tuple[tuple[np.ndarray, np.ndarray], np.ndarray]
+Batch = tuple[tuple[np.ndarray, np.ndarray], np.ndarray | dict[str, np.ndarray]]
 
 
 class PreparedBatches:
-    """Batches like those of `make_batches`, of prepared pairs.
+    """Batches like those of `make_batches`, of prepared pairs; of aligned ones with alignments beside the labels.
 
     Args:
         prepared: the pairs.
@@ -79,8 +80,10 @@ class PreparedBatches:
 
     def _dataset(self, batches: Callable[[], Iterator[tuple[np.ndarray, int]]], number: int) -> tf.data.Dataset:
         ids = tf.TensorSpec((None, None), tf.int32)
+        links = tf.TensorSpec((None, None, None), tf.uint8)
+        labels = with_alignment(ids, links) if self._prepared.links else ids
         dataset = tf.data.Dataset.from_generator(
-            lambda: (self._batch(*each) for each in batches()), output_signature=((ids, ids), ids)
+            lambda: (self._batch(*each) for each in batches()), output_signature=((ids, ids), labels)
         )
         options = tf.data.Options()
         options.deterministic = True
@@ -97,8 +100,15 @@ class PreparedBatches:
         each = np.arange(len(pairs))
         source_ids[each, source_lengths] = END_ID
         labels[each, target_lengths] = END_ID
-        missing = ((0, rows - len(pairs)), (0, 0))
-        return (np.pad(source_ids, missing), np.pad(target_ids, missing)), np.pad(labels, missing)
+
+        def filled(batch: np.ndarray) -> np.ndarray:
+            return np.pad(batch, [(0, rows - len(pairs))] + [(0, 0)] * (batch.ndim - 1))
+
+        inputs = filled(source_ids), filled(target_ids)
+        if not self._prepared.links:
+            return inputs, filled(labels)
+        links = self._prepared.links.matrices(pairs, labels.shape[1], source_ids.shape[1])
+        return inputs, with_alignment(filled(labels), filled(links))
 
     def _shape(self, pairs: int, bucket: int) -> tuple[int, int | None]:
         """The rows of a batch of so many pairs, and its width if that is not its longest sentence's."""

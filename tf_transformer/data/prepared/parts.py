@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from tf_transformer.data.aligned import token_links
 from tf_transformer.data.filters import KEPT, verdicts
 from tf_transformer.files.whole import written_whole
 
@@ -15,13 +18,13 @@ Part = dict[str, np.ndarray]
 
 
 def make_part(
-    tokenizers, pairs: Sequence[tuple[str, str]], max_length: int, max_ratio: float | None, dtype: np.dtype
+    tokenizers, pairs: Sequence[tuple[str, ...]], max_length: int, max_ratio: float | None, dtype: np.dtype
 ) -> Part:
     """Tokenises pairs, and drops those that the limits drop.
 
     Args:
         tokenizers: A `TokenizerPair`.
-        pairs: Source and target sentences, at least one pair.
+        pairs: Source and target sentences, at least one pair; where they are aligned, with their alignments.
         max_length: The most tokens on either side, END counted.
         max_ratio: How many times as long as the other a side may be; None for any.
         dtype: That of the ids.
@@ -29,11 +32,12 @@ def make_part(
     Returns:
         "source_ids" and "target_ids" of the pairs kept, (tokens,); "source_lengths" and "target_lengths", int64
         (pairs,); "hashes" that tell the pairs apart, uint64 (pairs,); "verdicts", how many pairs got each, int64 (4,);
-        and "copied", how many of those kept have the same text on both sides, int64.
+        and "copied", how many of those kept have the same text on both sides, int64. Of aligned pairs also "links_ids",
+        uint32 (links,), as `token_links` gives them, and "links_lengths", int64 (pairs,).
     """
+    sources, targets, *alignments = zip(*pairs, strict=True)
     sides = [
-        tokenizer.encode(texts)
-        for tokenizer, texts in zip((tokenizers.source, tokenizers.target), zip(*pairs, strict=True), strict=True)
+        tokenizer.encode(texts) for tokenizer, texts in ((tokenizers.source, sources), (tokenizers.target, targets))
     ]
     (_, source_lengths), (_, target_lengths) = sides
     verdict = verdicts(source_lengths + 1, target_lengths + 1, max_length, max_ratio).numpy()
@@ -44,9 +48,30 @@ def make_part(
         part[f"{side}_lengths"] = lengths[kept]
     part["hashes"] = _hashes(part)
     part["verdicts"] = np.bincount(verdict, minlength=4)
-    same = np.fromiter((source == target for source, target in pairs), bool, len(pairs))
+    same = np.fromiter(map(operator.eq, sources, targets), bool, len(pairs))
     part["copied"] = np.count_nonzero(same & kept)
+    if alignments:
+        links = [
+            token_links(*each)
+            for each in zip(
+                _pieces(tokenizers.source, part, "source"),
+                itertools.compress(sources, kept),
+                _pieces(tokenizers.target, part, "target"),
+                itertools.compress(targets, kept),
+                itertools.compress(*alignments, kept),
+                strict=True,
+            )
+        ]
+        part["links_ids"] = np.concatenate([np.zeros(0, np.uint32), *links])
+        part["links_lengths"] = np.array([len(each) for each in links], np.int64)
     return part
+
+
+def _pieces(tokenizer, part: Part, side: str) -> Iterator[list[str]]:
+    """The pieces of each sentence of a side."""
+    ends = np.cumsum(part[f"{side}_lengths"])
+    for ids in np.split(part[f"{side}_ids"], ends[:-1]) if len(ends) else []:
+        yield tokenizer.pieces(ids.tolist())
 
 
 def _hashes(part: Part) -> np.ndarray:

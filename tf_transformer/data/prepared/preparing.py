@@ -18,17 +18,26 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from rich.console import Console
 
+from tf_transformer.data.aligned import rows_of
 from tf_transformer.data.filters import BAD_RATIO, EMPTY, KEPT, REMEMBERED, TOO_LONG, PairCounts, check_limits
 from tf_transformer.data.fingerprint import Fingerprint, fingerprint
 from tf_transformer.data.mixture import Pairs, WeightedSource, sources_of, state_of
 from tf_transformer.data.prepared.bar import pairs_bar
 from tf_transformer.data.prepared.parts import Part, load_part, make_part, save_part
-from tf_transformer.data.prepared.store import MANIFEST, SIDES, Manifest, PreparedPairs, PreparedSource, file_name
+from tf_transformer.data.prepared.store import (
+    LINKS,
+    MANIFEST,
+    SIDES,
+    Manifest,
+    PreparedPairs,
+    PreparedSource,
+    file_name,
+)
 from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import write_checksums
 from tf_transformer.files.whole import AGAIN, sync
@@ -152,7 +161,7 @@ def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], cons
     dtype = np.dtype(np.uint16 if max(sizes) <= 2**16 else np.uint32)
     looked_at, sources, paths = Fingerprint(), [], []
 
-    def make(chunk: list[tuple[str, str]], path: Path, checksum: int) -> None:
+    def make(chunk: list[tuple[str, ...]], path: Path, checksum: int) -> None:
         if load_part(path, checksum) is None:
             save_part(
                 make_part(tokenizers, chunk, settings["max_length"], settings["max_ratio"], dtype), path, checksum
@@ -166,7 +175,7 @@ def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], cons
     partial = folder.with_name(f".partial-{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
-    _join(paths, [source.counts for source in sources], dtype, partial)
+    _join(paths, sources, dtype, partial)
     _write_manifest(partial, Manifest(settings, state_of(pairs), str(looked_at), sources))
     for file in partial.iterdir():
         sync(file)
@@ -192,12 +201,12 @@ def _make_parts(
     source: WeightedSource,
     parts: Path,
     first: int,
-    make: Callable[[list[tuple[str, str]], Path, int], None],
+    make: Callable[[list[tuple[str, ...]], Path, int], None],
     looked_at: Fingerprint,
     advance: Callable[[int], None],
 ) -> list[Path]:
     """Makes the parts of a source, the first of which has the number `first`; gives their files."""
-    stream, paths, under_way = iter(source.pairs), [], deque()
+    stream, paths, under_way = rows_of(source.pairs), [], deque()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = ThreadPoolExecutor(cores)
     try:
@@ -223,10 +232,12 @@ def _wait_for_first(under_way: deque[tuple[Future, int]], advance: Callable[[int
 def _prepared_source(source: WeightedSource, paths: list[Path]) -> PreparedSource:
     """Counts what was kept of a source, and what was not."""
     verdicts, tokens, copied, hashes = np.zeros(4, np.int64), dict.fromkeys(SIDES, 0), 0, np.zeros(0, np.uint64)
+    aligned = 0
     for path in paths:
         part = _whole(path)
         verdicts += part["verdicts"]
         copied += int(part["copied"])
+        aligned += int(np.count_nonzero(_lengths(part, LINKS)))
         for side in SIDES:
             tokens[side] += int((part[f"{side}_lengths"] + 1).sum())
         hashes = np.concatenate([hashes, part["hashes"][: REMEMBERED - len(hashes)]])
@@ -241,25 +252,39 @@ def _prepared_source(source: WeightedSource, paths: list[Path]) -> PreparedSourc
         repeated=len(hashes) - len(np.unique(hashes)),
     )
     skipped, lost = getattr(source.pairs, "skipped", 0), list(getattr(source.pairs, "lost", ()))
-    return PreparedSource(source.name, counts, skipped, lost)
+    return PreparedSource(source.name, counts, skipped, lost, aligned)
 
 
-def _join(paths: list[Path], counts: list[PairCounts], dtype: np.dtype, folder: Path) -> None:
-    """Writes both sides' files out of all parts, each of which is read once."""
-    lengths = {side: [np.zeros(0, np.int64)] for side in SIDES}
+def _join(paths: list[Path], sources: list[PreparedSource], dtype: np.dtype, folder: Path) -> None:
+    """Writes the files of both sides, and of the links if there are any, out of all parts, each read once."""
+    dtypes = dict.fromkeys(SIDES, dtype)
+    if any(source.aligned for source in sources):
+        dtypes[LINKS] = np.dtype(np.uint32)
+    lengths = {side: [np.zeros(0, np.int64)] for side in dtypes}
     with ExitStack() as opened:
-        files = {side: opened.enter_context((folder / file_name(side, "ids")).open("wb")) for side in SIDES}
+        files = {side: opened.enter_context((folder / file_name(side, "ids")).open("wb")) for side in dtypes}
         for side, file in files.items():
-            tokens = sum(getattr(each, f"{side}_tokens") - each.kept for each in counts)  # which count END
-            header = {"descr": dtype.str, "fortran_order": False, "shape": (tokens,)}
-            np.lib.format.write_array_header_1_0(file, header)
+            _write_header(file, dtypes[side], 0)
         for part in map(_whole, paths):
             for side, file in files.items():
-                file.write(part[f"{side}_ids"].data)
-                lengths[side].append(part[f"{side}_lengths"])
-    for side in SIDES:
+                file.write(part.get(f"{side}_ids", np.zeros(0, dtypes[side])).data)
+                lengths[side].append(_lengths(part, side))
+        for side, file in files.items():
+            file.seek(0)  # a header has room for any number
+            _write_header(file, dtypes[side], sum(int(each.sum()) for each in lengths[side]))
+    for side in dtypes:
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths[side]))]).astype(np.int64)
         np.save(folder / file_name(side, "offsets"), offsets)
+
+
+def _write_header(file: BinaryIO, dtype: np.dtype, number: int) -> None:
+    header = {"descr": dtype.str, "fortran_order": False, "shape": (number,)}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def _lengths(part: Part, side: str) -> np.ndarray:
+    """How many tokens each pair has on a side, or how many links; pairs that are not aligned have none."""
+    return part.get(f"{side}_lengths", np.zeros_like(part["source_lengths"]))
 
 
 def _whole(path: Path) -> Part:

@@ -16,10 +16,11 @@ from tf_transformer.files.checksums import check_checksums
 FORMAT = 1
 MANIFEST = "manifest.json"
 SIDES = ("source", "target")
+LINKS = "links"  # named like a side
 
 
 def file_name(side: str, what: str) -> str:
-    """The file with a side's "ids" or "offsets"."""
+    """The file with the "ids" or "offsets" of a side or of the links."""
     return f"{side}_{what}.npy"
 
 
@@ -66,12 +67,14 @@ class PreparedSource:
         counts: of its pairs.
         skipped: pairs left out as invalid UTF-8.
         lost: what was left out of damaged files, in a line for each.
+        aligned: pairs with an alignment.
     """
 
     name: str
     counts: PairCounts
     skipped: int
     lost: list[str]
+    aligned: int = 0
 
 
 class Side:
@@ -83,9 +86,7 @@ class Side:
     """
 
     def __init__(self, folder: Path, side: str) -> None:
-        self.ids, self.offsets = (
-            np.load(folder / file_name(side, what), mmap_mode="r").view(np.ndarray) for what in ("ids", "offsets")
-        )
+        self.ids, self.offsets = _mapped(folder, side)
 
     def lengths(self) -> np.ndarray:
         """The number of tokens of each sentence, END counted: int32 (sentences,)."""
@@ -110,6 +111,34 @@ class Side:
         return rows, lengths
 
 
+class Links:
+    """Which tokens of each pair are aligned.
+
+    Attributes:
+        ids: of all pairs, as `token_links` gives them, uint32 (links,).
+        offsets: where each pair's begin among them, and the last one's end, int64 (pairs + 1,).
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.ids, self.offsets = _mapped(folder, LINKS)
+
+    def matrices(self, pairs: np.ndarray, target_length: int, source_length: int) -> np.ndarray:
+        """The alignments of some pairs, 1 where tokens are aligned: uint8 (pairs, target_length, source_length)."""
+        starts = self.offsets[pairs]
+        lengths = self.offsets[pairs + 1] - starts
+        begin = np.cumsum(lengths) - lengths
+        links = self.ids[np.arange(lengths.sum()) + np.repeat(starts - begin, lengths)]
+        aligned = np.zeros((len(pairs), target_length, source_length), np.uint8)
+        aligned[np.repeat(np.arange(len(pairs)), lengths), links >> 16, links & 0xFFFF] = 1
+        return aligned
+
+
+def _mapped(folder: Path, side: str) -> tuple[np.ndarray, np.ndarray]:
+    """The ids and offsets of a side, or of the links."""
+    ids, offsets = (np.load(folder / file_name(side, what), mmap_mode="r") for what in ("ids", "offsets"))
+    return ids.view(np.ndarray), offsets.view(np.ndarray)
+
+
 class PreparedPairs:
     """The prepared pairs of a split; see `prepare_pairs`, which makes them.
 
@@ -120,6 +149,7 @@ class PreparedPairs:
         manifest: what they were made of.
         source: the source sentences.
         target: the target sentences.
+        links: which of their tokens are aligned; None where no pair is.
 
     Raises:
         UserError: there are none, or they are damaged.
@@ -133,6 +163,7 @@ class PreparedPairs:
         check_checksums(folder, remedy)
         self.manifest = manifest
         self.source, self.target = (Side(folder, side) for side in SIDES)
+        self.links = Links(folder) if any(source.aligned for source in manifest.sources) else None
 
     def __len__(self) -> int:
         return len(self.source.offsets) - 1

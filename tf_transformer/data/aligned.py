@@ -1,0 +1,146 @@
+"""Pairs of which is known which words belong together, as word aligners write it down."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from tf_transformer.data.lines import Line, LineFile, decoded
+from tf_transformer.data.mixture import MadeOfPairs, Pairs, state_of
+from tf_transformer.errors import UserError
+from tf_transformer.inspection.spans import words_of_tokens
+
+_PHARAOH = re.compile(r"\d+-\d+(\s+\d+-\d+)*")
+
+
+class AlignedPairs(MadeOfPairs):
+    r"""Pairs with an alignment of their words, in the form of the decoder Pharaoh: `0-0 1-2`.
+
+    Words are what stands between blanks, counted from 0, the source's first. A blank line says nothing of its pair.
+
+    Args:
+        pairs: any source of pairs of which none is left out: line N is for pair N.
+        path: the alignments, a text file, plain or gzip.
+        words_before: how many words stand before each source text that the alignments know nothing of, such as a tag.
+
+    Raises:
+        UserError: At once, where the file is missing or unreadable. In `rows`, where a line is no alignment of its
+            pair, or where there are more or fewer lines than pairs.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> path = Path(mkdtemp()) / "train.align"
+        >>> _ = path.write_text("0-0 1-1\n\n")
+        >>> list(AlignedPairs([("a dog", "ein Hund"), ("a cat", "eine Katze")], path).rows())
+        [('a dog', 'ein Hund', '0-0 1-1'), ('a cat', 'eine Katze', '')]
+    """
+
+    def __init__(self, pairs: Pairs, path: str | os.PathLike, words_before: int = 0) -> None:
+        super().__init__(pairs)
+        self._lines, self._words_before = LineFile(Path(path)), words_before
+
+    def state(self) -> list | None:
+        state = state_of(self._origin)
+        return None if state is None else [state, self._lines.state()]
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        return iter(self._origin)
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """The pairs, each with its alignment, which is empty where there is none."""
+        lines, path = iter(self._lines), self._lines.path
+        number = 0
+        for number, (source, target) in enumerate(self, start=1):
+            line = next(lines, None)
+            if line is None:
+                raise UserError(
+                    f"{path} has {number - 1:,} lines, but there are more pairs: line N must be the alignment of pair "
+                    "N; leave a line blank where there is none"
+                )
+            yield source, target, self._alignment(line, source, target)
+        more = sum(1 for _ in lines)
+        if more:
+            raise UserError(
+                f"{path} has {number + more:,} lines, but there are {number:,} pairs: line N must be the alignment of "
+                "pair N; take the others out"
+            )
+
+    def _alignment(self, line: Line, source: str, target: str) -> str:
+        text = decoded(line.content, str(line.path), line.number).strip()
+        if not text:
+            return ""
+        if not _PHARAOH.fullmatch(text):
+            raise UserError(
+                f'{line.path}, line {line.number}: not an alignment such as "0-0 1-2": write the numbers of a source '
+                "and a target word with a hyphen between, and links with blanks between"
+            )
+        numbers = [len(source.split()) - self._words_before, len(target.split())]
+        for link in _links(text):
+            for side, word, words in zip(("source", "target"), link, numbers, strict=True):
+                if word >= words:
+                    raise UserError(
+                        f"{line.path}, line {line.number}: {link[0]}-{link[1]} has word {word} of the {side}, which "
+                        f"has {max(words, 0)}: words are what stands between blanks, counted from 0, the source's first"
+                    )
+        if not self._words_before:
+            return text
+        return " ".join(f"{source + self._words_before}-{target}" for source, target in _links(text))
+
+
+def rows_of(pairs: Pairs) -> Iterator[tuple[str, ...]]:
+    """Pairs, those of `AlignedPairs` with their alignments."""
+    return pairs.rows() if isinstance(pairs, AlignedPairs) else iter(pairs)
+
+
+def token_links(
+    source_tokens: Sequence[str], source: str, target_tokens: Sequence[str], target: str, alignment: str
+) -> np.ndarray:
+    """Which tokens belong together: those with characters of words that do; the reverse of `word_links`.
+
+    Args:
+        source_tokens: the source's tokens, as the vocabulary has them; fewer than 65,536.
+        source: what they are the tokens of.
+        target_tokens: those of the target.
+        target: likewise.
+        alignment: of their words, in the Pharaoh form.
+
+    Returns:
+        uint32 (links,), in order: the place of a target token times 65,536, plus that of a source token.
+
+    Example:
+        >>> tokens = ["▁A", "▁green", "house"], "A greenhouse", ["▁Ein", "▁Gewächshaus"], "Ein Gewächshaus"
+        >>> [(int(link) >> 16, int(link) & 0xFFFF) for link in token_links(*tokens, "1-1")]
+        [(1, 1), (1, 2)]
+    """
+    if not alignment:
+        return np.zeros(0, np.uint32)
+    of_source, of_target = (
+        _tokens_of_words(words_of_tokens(tokens, text))
+        for tokens, text in ((source_tokens, source), (target_tokens, target))
+    )
+    links = {
+        target_token << 16 | source_token
+        for source_word, target_word in _links(alignment)
+        for source_token, target_token in product(of_source.get(source_word, ()), of_target.get(target_word, ()))
+    }
+    return np.array(sorted(links), np.uint32)
+
+
+def _tokens_of_words(words: Iterable[range]) -> dict[int, list[int]]:
+    """The tokens of each word, of the words of each token."""
+    found: dict[int, list[int]] = {}
+    for token, of_token in enumerate(words):
+        for word in of_token:
+            found.setdefault(word, []).append(token)
+    return found
+
+
+def _links(alignment: str) -> Iterator[tuple[int, int]]:
+    for link in alignment.split():
+        source, target = link.split("-")
+        yield int(source), int(target)
