@@ -4,12 +4,15 @@ import hashlib
 import io
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import yaml
 from rich.console import Console
 
+from tests.cli.command import COMMAND
 from tests.experiment.small_recipe import ctrl_c_after
 from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 from tf_transformer import Transformer, UserError, experiment, load_model, load_recipe
@@ -313,3 +316,32 @@ def test_prepared_with_the_origins_tokenizer(folder, origin, tmp_path):
     experiment.prepare(load_recipe(path), tmp_path / "run", told)
     tokens = origin.load_tokenizers().source.encode([source for source, _ in OTHERS])[0].size + len(OTHERS)
     assert f"({tokens} source" in told.file.getvalue()
+
+
+# -- on several workers ----
+
+
+@pytest.mark.slow
+def test_two_workers_begin_from_a_model_and_learn_as_two_devices_do(origin, folder, tmp_path):
+    """The chief alone scores the origin and tells of it, and each worker has its weights."""
+    path = written(tmp_path / "recipe.yaml", folder, origin, training__distribution="mirrored")
+    command = [sys.executable, COMMAND, "train", path, "--run-dir", tmp_path / "workers", "--workers", "2"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("2 device(s)") == 1
+    assert done.stderr.count("weights: those of ") == done.stderr.count("before training, old: BLEU") == 1
+    workers = RunDirectory.open(tmp_path / "workers")
+    devices = experiment.train(load_recipe(path), tmp_path / "devices")
+    (record, scores), (known, expected) = (
+        (run.read_training()["fine_tuned_from"], json.loads(run.scores.read_text())) for run in (workers, devices)
+    )
+    assert record["sha256"] == known["sha256"] == hashlib.sha256(origin.best.read_bytes()).hexdigest()
+    for ours, theirs in (
+        (record["scores"]["test"], known["scores"]["test"]),
+        (record["scores"]["old"], known["scores"]["old"]),
+        (scores, expected),
+        (scores["also"]["old"], expected["also"]["old"]),
+    ):
+        assert ours["bleu"] == pytest.approx(theirs["bleu"])
+        assert ours["perplexity"] == pytest.approx(theirs["perplexity"], rel=1e-3)
+    assert scores["perplexity"] < 0.9 * record["scores"]["test"]["perplexity"]  # it has learned

@@ -1,9 +1,12 @@
 """Start, a new version, SIGTERM: real processes, with SavedModels that answer with their version's word."""
 
+import http.client
+import json
 import os
 import shutil
 import signal
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -53,7 +56,6 @@ def test_starting_then_ready_then_draining(versions, tmp_path):
         assert within(running.process.stdout.readline) == f"serving echo at {running.url}\n"
 
         answer = begun(lambda: predict(client, f"wait {go}"))
-        # A request whose body is still to come would be refused: the model must be at it.
         eventually(lambda: 'batch_items_count{model="echo"} 1.0' in client.get("/metrics").text)
         assert "requests_under_way 2.0" in client.get("/metrics").text  # its own is the other one
         running.process.send_signal(signal.SIGTERM)
@@ -63,6 +65,61 @@ def test_starting_then_ready_then_draining(versions, tmp_path):
         assert (late.status_code, late.json()) == (503, {"error": "the server is draining"})
         go.touch()
         assert answer.result(SECONDS).json()["predictions"][0]["translation"] == f"one wait {go}"
+        assert running.process.wait(SECONDS) == 0
+        assert "Traceback" not in running.log.read_text()
+
+
+SLOW = {
+    "/v1/models/echo:predict": ({"instances": ["a"]}, {"predictions": [{"translation": "one a"}]}),
+    "/translate": ({"q": "a", "source": "und", "target": "und"}, {"translatedText": "one a"}),
+    "/page/translate": ({"model": "echo", "text": "a"}, {"parts": ["", {"source": "a", "text": "one a"}, ""]}),
+}
+
+
+def holds(answer, expected):
+    """Whether an answer has what is expected, and perhaps more."""
+    if isinstance(expected, dict):
+        return all(holds(answer[key], value) for key, value in expected.items())
+    if isinstance(expected, list):
+        return len(answer) == len(expected) and all(map(holds, answer, expected))
+    return answer == expected
+
+
+def test_a_request_whose_body_is_still_to_come_is_answered_while_it_drains(versions, tmp_path):
+    """It was accepted; one that comes later is refused, whatever its body."""
+    put(versions[0], tmp_path / "echo", "1")
+    with serving(tmp_path, tmp_path / "echo") as running, client_of(running.url) as client, ExitStack() as opened:
+
+        def begin(path):
+            """Sends the headers and half of the body; gives the connection and the rest."""
+            connection = http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=SECONDS)
+            opened.callback(connection.close)
+            body = json.dumps(SLOW[path][0]).encode()
+            connection.putrequest("POST", path)
+            connection.putheader("Content-Type", "application/json")
+            connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body[: len(body) // 2])
+            return connection, body[len(body) // 2 :]
+
+        def end(connection, rest):
+            connection.send(rest)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+        def under_way(number):
+            return f"requests_under_way {number + 1}.0" in client.get("/metrics").text  # its own is one more
+
+        begun_before = {path: begin(path) for path in SLOW}
+        eventually(lambda: under_way(len(SLOW)))
+        running.process.send_signal(signal.SIGTERM)
+        eventually(lambda: client.get("/health/ready").text == "draining\n")
+        later = begin("/translate")
+        eventually(lambda: under_way(len(SLOW) + 1))
+        assert end(*later) == (503, {"error": "the server is draining"})
+        assert running.process.poll() is None
+        for path, connection in begun_before.items():
+            status, answer = end(*connection)
+            assert status == 200 and holds(answer, SLOW[path][1]), answer
         assert running.process.wait(SECONDS) == 0
         assert "Traceback" not in running.log.read_text()
 

@@ -32,7 +32,6 @@ async def translate(request: Request) -> JSONResponse:
     """Translates `q`, a text or a list of texts."""
     asked = await _parameters(request)
     check_key(request, asked.get("api_key"))
-    request.app.state.lifecycle.check_ready()
     settings = request.app.state.settings
     texts, many = _texts(asked, settings)
     source, target = (_required(asked, name) for name in ("source", "target"))
@@ -73,7 +72,6 @@ async def detect(request: Request) -> JSONResponse:
     """The one source language of the models, with confidence 0, since nothing is detected; an error with several."""
     asked = await _parameters(request)
     check_key(request, asked.get("api_key"))
-    request.app.state.lifecycle.check_ready()
     _texts(asked, request.app.state.settings)
     sources = sorted({source for source, _ in request.app.state.models.pairs()})
     if len(sources) != 1 or sources == ["und"]:

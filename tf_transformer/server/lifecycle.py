@@ -38,7 +38,7 @@ class Lifecycle:
 
     Attributes:
         phase: see `Phase`.
-        under_way: requests that are being answered.
+        under_way: requests that are being answered, from when their headers have come.
         failure: why the models could not be loaded.
     """
 
@@ -51,10 +51,17 @@ class Lifecycle:
         self._thread: threading.Thread | None = None
         self._refused: dict[tuple[str, int], float] = {}  # versions that can't be loaded, and when to try again
 
+    def refusal(self) -> Refusal | None:
+        """Why a request that comes now can't be answered, with status 503; None if it can."""
+        if self.phase is Phase.READY:
+            return None
+        return Refusal(503, f"the server is {self.phase.value}", {"Retry-After": "5"})
+
     def check_ready(self) -> None:
         """Raises a Refusal with status 503 unless requests can be answered."""
-        if self.phase is not Phase.READY:
-            raise Refusal(503, f"the server is {self.phase.value}", {"Retry-After": "5"})
+        refusal = self.refusal()
+        if refusal:
+            raise refusal
 
     @property
     def is_busy(self) -> bool:

@@ -175,7 +175,6 @@ async def _asked(request: Request) -> tuple[dict[str, Any], ServedModel]:
     """What a request holds, and the model that it names."""
     body = await read_body(request)
     check_key(request)
-    request.app.state.lifecycle.check_ready()
     asked = parse_json(body)
     model = request.app.state.models.get(str(asked.get("model")))
     if model is None or not model.version.translates:

@@ -36,13 +36,18 @@ class Refusal(Exception):
 
 
 async def read_body(request: Request) -> bytes:
-    """The body.
+    """The body of a request that is to be answered.
+
+    Whether the server is ready counts when the headers have come, and not when the body has: a request that is under
+    way when the server begins to drain is answered. It is refused only once its body has been read, since a client that
+    still sends would not get to the answer.
 
     Raises:
-        Refusal: it is larger than may be, or is too long in coming.
+        Refusal: the server was not ready, or the body is larger than may be, or too long in coming.
         ClientDisconnect: the client has gone.
     """
     settings: Settings = request.app.state.settings
+    refusal = request.app.state.lifecycle.refusal()
     closing = {"Connection": "close"}
     body, size = bytearray(), 0
     try:
@@ -58,6 +63,8 @@ async def read_body(request: Request) -> bytes:
         raise Refusal(408, message, closing) from None
     if size > settings.max_body:
         raise Refusal(413, f"the request's body has more than {settings.max_body:,} bytes", closing)
+    if refusal:
+        raise refusal
     return bytes(body)
 
 

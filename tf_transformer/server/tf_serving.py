@@ -70,7 +70,6 @@ async def predict(request: Request) -> Response:
     """Calls a signature; `translate`, which is also the default, through the batches that all requests share."""
     check_key(request)
     body = await read_body(request)
-    request.app.state.lifecycle.check_ready()
     model = _model(request)
     asked = parse_json(body)
     name = asked.get("signature_name") or "serving_default"
