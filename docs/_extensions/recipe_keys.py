@@ -45,6 +45,8 @@ def _value(about: dict[str, Any]) -> str:
         return "`null`"
     if about["type"] == "object":
         return "a mapping"
+    if "prefixItems" in about:
+        return f"a list of {len(about['prefixItems'])} whole numbers"
     if about["type"] == "array":
         return "a list of sources" if "$ref" in about["items"] else "a list of texts"
     limits = [words.format(about[limit]) for limit, words in LIMITS.items() if limit in about]

@@ -324,7 +324,8 @@ def test_prepared_with_the_origins_tokenizer(folder, origin, tmp_path):
 @pytest.mark.slow
 def test_two_workers_begin_from_a_model_and_learn_as_two_devices_do(origin, folder, tmp_path):
     """The chief alone scores the origin and tells of it, and each worker has its weights."""
-    path = written(tmp_path / "recipe.yaml", folder, origin, training__distribution="mirrored")
+    changes = {"training__distribution": "mirrored", "data__batch_tokens": 2 * MAX_LENGTH}
+    path = written(tmp_path / "recipe.yaml", folder, origin, **changes)
     command = [sys.executable, COMMAND, "train", path, "--run-dir", tmp_path / "workers", "--workers", "2"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
