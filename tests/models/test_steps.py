@@ -327,7 +327,7 @@ def test_xla_on_several_devices_is_refused():
 def test_what_the_step_over_logits_cannot_do_is_refused(options, sample_weight):
     metric = keras.metrics.SparseCategoricalAccuracy()
     model = compiled(**options, more=[] if sample_weight is not None else [metric])
-    with pytest.raises(ValueError, match="gradient_accumulation and parallel_parts need the loss SmoothedCrossEntropy"):
+    with pytest.raises(ValueError, match="parallel_parts and alignments need the loss SmoothedCrossEntropy"):
         model.train_on_batch(*batch(), sample_weight=sample_weight)
 
 
