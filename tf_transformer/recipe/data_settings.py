@@ -136,9 +136,6 @@ class DataSettings(Settings):
     source_language: Text = Field("en", description="code of the language translated from")
     target_language: Text = Field("de", description="code of the language translated into")
     train: TrainSplit = Field(None, description="the pairs to learn from, or a list of several sources of them")
-    alignments: Text | None = Field(
-        None, description="file with the alignment of each pair of train, by words, which model.alignment_head learns"
-    )
     validation: Split = Field(None, description="the pairs to watch progress on")
     test: Split = Field(None, description="the pairs to score at the end")
     tags: bool = Field(False, description="a parser writes a word as its part-of-speech tag, not as XX")
@@ -152,6 +149,9 @@ class DataSettings(Settings):
     )
     placeholders: Annotated[float, Field(ge=0, le=1)] = Field(
         0.0, description="how often each training pair also comes with placeholders, in an epoch; for protect"
+    )
+    alignments: Text | None = Field(
+        None, description="file with the alignment of each pair of train, by words, which model.alignment_head learns"
     )
     batch_tokens: Count = Field(4096, description="most tokens on a side of a batch, padding counted")
     prepared: Text | None = Field(
