@@ -1,5 +1,7 @@
 """What a decoder is told of a tree, against a stack machine; and that the search is told the same."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given, settings
 
 from tests import reference
 from tests.parsing.random_trees import LABELS, TAGS, trees
-from tf_transformer import Transformer, TreeState, count_parameters
+from tf_transformer import SmoothedCrossEntropy, Transformer, TreeState, count_parameters
 from tf_transformer.parsing import linearise
 
 # Ids of a tree's tokens, from 4: the tags, then the brackets of each label.
@@ -88,6 +90,84 @@ def test_it_is_its_definition():
 def built(layer):
     layer.build((None, None), (None, None), (None, None, 8))
     return layer
+
+
+def of_words(tokens):
+    """What each word is to tell, by hand: its token, brackets closed, opened behind it, label between, last opened."""
+    found, path = [], []
+    for place, token in enumerate(tokens):
+        if token[0] == "(":
+            path.append(token[1:])
+        elif token[0] == ")":
+            path.pop()
+        else:
+            inside, behind = list(path), 0
+            while place + behind + 1 < len(tokens) and tokens[place + behind + 1][0] == ")":
+                inside.pop()
+                behind += 1
+            rest = tokens[place + behind + 1 :]
+            opened = list(itertools.takewhile(lambda each: each[0] == "(", rest))
+            number = [LABELS.index(label) + 1 for label in (*inside[-1:], *(each[1:] for each in opened[-1:]))]
+            label = number[0] if inside else 0
+            found.append([IDS[token], min(behind, 12), min(len(opened), 12), label, number[-1] if opened else 0])
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(tree=trees)
+def test_what_words_are_to_tell(layer, tree):
+    """The words are in the source with other pieces between them, and the closing token behind."""
+    tokens = linearise(tree, tags=True)
+    expected = of_words(tokens)
+    source = np.array([[*itertools.chain(*([5, 15] for _ in expected)), 3, 0]])
+    targets, is_word = layer.word_targets(source, np.array([[2, *(IDS[token] for token in tokens), 0]]))
+    assert is_word.numpy()[0].tolist() == [1.0, 0.0] * len(expected) + [0.0, 0.0]
+    assert targets.numpy()[0, : 2 * len(expected) : 2].tolist() == expected
+
+
+def test_the_loss_of_words_is_a_sum_of_cross_entropies():
+    layer = reference.randomise(built(TreeState(8, 20, SIZE, *TOLD, word_loss=True)))
+    kernel, bias = layer.words.get_weights()
+    trees = [["(S", "(NP", "DT", ")NP", "NN", ")S"], ["(S", "NN", ")S"]]
+    source = np.array([[5, 15, 6, 3], [7, 3, 0, 0]])
+    target = np.zeros((2, 7), int)
+    for row, tree in zip(target, trees, strict=True):
+        row[: len(tree) + 1] = [2, *(IDS[token] for token in tree)]
+    context = np.random.default_rng(1).standard_normal((2, 4, 8)).astype("float32")
+    expected = 0.0
+    for row, tree in enumerate(trees):
+        words = context[row, np.isin(source[row], BEGINNING[1:])].astype("float64")
+        for states, classes in zip(words, of_words(tree), strict=True):
+            parts = np.split(states @ kernel + bias, np.cumsum([SIZE, 13, 13, len(LABELS) + 1]))
+            expected += sum(np.log(np.exp(part).sum()) - part[each] for part, each in zip(parts, classes, strict=True))
+    assert float(layer.loss_of_words(source, target, context)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_step_adds_the_loss_of_words():
+    """Over the whole batch's tokens, whatever parts it is worked on in, and with R-Drop the mean of both passes."""
+    tree = [IDS[token] for token in ["(S", "(NP", "DT", "NN", ")NP", "(VP", "NN", ")VP", ")S"]]
+    source = np.array([[5, 6, 7, 3], [5, 6, 7, 3]])
+    x, y = (source, np.array([[2, *tree]] * 2)), np.array([[*tree, 3]] * 2)
+
+    def loss_of(parts=1, r_drop=0.0, **changes):
+        model = model_of(dropout_rate=0.0, **changes)
+        model.parallel_parts = parts
+        model.compile(keras.optimizers.SGD(0.0), SmoothedCrossEntropy(0.1, r_drop))
+        return model, model.train_on_batch(x, y)
+
+    model, with_it = loss_of(word_loss=0.5)
+    further = 0.5 * float(model.told.loss_of_words(*x, model.encoder(source))) / y.size
+    plain = float(SmoothedCrossEntropy(0.1)(y, model(x)))
+    assert further > 0.01
+    assert with_it == pytest.approx(plain + further, rel=1e-4)
+    for options in {"parts": 2}, {"r_drop": 3.0}, {"parts": 2, "r_drop": 3.0}:
+        assert loss_of(word_loss=0.5, **options)[1] == pytest.approx(with_it, rel=1e-4)
+    assert float(model.evaluate(x, y, verbose=0)) == pytest.approx(plain, rel=1e-4)
+
+
+def test_the_loss_of_words_needs_the_state():
+    with pytest.raises(ValueError, match="word_loss must be 0 or more, and 0 without tree_state, got 0.5"):
+        Transformer(**SIZES, **VOCABULARIES, word_loss=0.5)
 
 
 def model_of(**changes):

@@ -221,6 +221,7 @@ def test_the_other_recipes_build_at_full_size(name, vocab_size, parameters):
         {"key_dim": 5, "value_dim": 3},
         {"decoder_layers": 1},
         {"tree_state": [[3], [4], [5, 7, 9], [6, 8, 10]]},
+        {"tree_state": [[3], [4], [5, 7, 9], [6, 8, 10]], "word_loss": 0.5},
         {"dropout_rate": 0.2, "attention_dropout_rate": 0.3, "activation_dropout_rate": 0.4},
     ],
 )

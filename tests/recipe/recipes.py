@@ -34,15 +34,14 @@ seed: 1
 task: translation
 init_from: null
 data: {kind: demo, root: null, dataset: null, source_language: en, target_language: de, train: train,
-  validation: validation, test: test, tags: false, invalid_utf8: error, damaged: error, max_length: 128,
-  max_ratio: null, placeholders: 0.0, alignments: null, batch_tokens: 4096, prepared: null, shuffle_buffer: null}
+  alignments: null, validation: validation, test: test, tags: false, invalid_utf8: error, damaged: error,
+  max_length: 128, max_ratio: null, placeholders: 0.0, batch_tokens: 4096, prepared: null, shuffle_buffer: null}
 tokenizer: {kind: bpe, vocab_size: 300, joint: true, keep: true}
 model: {kind: transformer, preset: null, num_layers: 1, decoder_layers: null, d_model: 8, num_heads: 2, dff: 16,
   dropout_rate: 0.1, attention_dropout_rate: 0.0, activation_dropout_rate: 0.0, key_dim: null, value_dim: null,
   norm_first: false, norm_epsilon: 1.0e-6, activation: relu,
   position: sinusoidal, scale_embeddings: true, output_bias: false, window: null, next_word: false, tree_state: false,
-  alignment_head: null, max_length: 512,
-  share_embeddings: all}
+  word_loss: 0.0, alignment_head: null, max_length: 512, share_embeddings: all}
 training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: null, learning_rate_scale: 1.0,
   weight_decay: 0.0, clip_norm: null, ema: null, label_smoothing: 0.1, r_drop: 0.0, alignment_weight: 0.05,
   gradient_accumulation: 1, parallel_parts: 1, precision: float32, jit_compile: false, steps_per_execution: 1,

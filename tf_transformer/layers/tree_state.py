@@ -12,11 +12,15 @@ from keras import ops
 from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.embedding import TokenEmbedding
+from tf_transformer.layers.masks import look_ahead_mask
 from tf_transformer.layers.next_word import NextWord, marked
 
 # How many constituents without a word are told apart; more count as so many. Without this number a model can't tell how
 # often it has opened the same label in a row.
 MOST_EMPTY = 7
+
+# How many brackets in a row are told apart in what a word is to tell; more count as so many.
+MOST_BRACKETS = 12
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -43,6 +47,7 @@ class TreeState(NextWord):
         writing: the target tokens that stand for a word.
         opening_brackets: the target tokens that open a constituent, each of another label.
         closing_brackets: the target tokens that close one, the innermost whichever its label.
+        word_loss: whether there is a `loss_of_words`, which has weights of its own.
 
     Raises:
         ValueError: sizes that are not positive integers, or tokens that the vocabularies have not.
@@ -67,6 +72,7 @@ class TreeState(NextWord):
         writing: Sequence[int],
         opening_brackets: Sequence[int],
         closing_brackets: Sequence[int],
+        word_loss: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(input_vocab_size, target_vocab_size, opening, writing, **kwargs)
@@ -80,6 +86,10 @@ class TreeState(NextWord):
         # The innermost constituent's labels, the first of which is none; then as many of the one that it is in.
         self.labels = TokenEmbedding(2 * self._no_parent, self.d_model, name="labels", dtype=self.dtype_policy)
         self.empty = TokenEmbedding(MOST_EMPTY + 1, self.d_model, name="empty", dtype=self.dtype_policy)
+        # How many classes each of the things has that a word is to tell; see `word_targets`.
+        self.word_classes = [self.target_vocab_size, *[MOST_BRACKETS + 1] * 2, *[self._no_parent] * 2]
+        self.word_loss = bool(word_loss)
+        self.words = Dense(sum(self.word_classes), name="words", dtype=self.dtype_policy) if word_loss else None
 
     @property
     def opening_brackets(self) -> list[int]:
@@ -96,6 +106,8 @@ class TreeState(NextWord):
         self.first.build(context_shape)
         self.labels.build()
         self.empty.build()
+        if self.words is not None:
+            self.words.build(context_shape)
 
     def memory(self, context: Any) -> Any:
         """What can be told of words, float (batch, 3 source_len, d_model): of the next one, the last and the first."""
@@ -150,6 +162,61 @@ class TreeState(NextWord):
         empty = ops.sum(ops.cast(opens & (numbers > latest_other), "int32"), axis=2)
         return {"next": coming, "last": coming - 1, "first": first, "label": label, "parent": parent, "empty": empty}
 
+    def loss_of_words(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
+        """Sums the cross-entropies of what each word's encoder output is to tell of the tree around it.
+
+        So the encoder learns about trees from every word directly, and not by way of the decoder alone. To read the
+        whole tree off such labels is "constituent parsing as sequence labeling" (Gomez-Rodriguez and Vilares, 2018).
+
+        Args:
+            source_ids: int (batch, source_len); 0 is padding.
+            target_ids: int (batch, target_len), the target shifted right by the start token.
+            context: the encoder's output, float (batch, source_len, d_model).
+
+        Returns:
+            A float32 scalar, the sum over all words of five cross-entropies.
+        """
+        targets, is_word = self.word_targets(source_ids, target_ids)
+        logits, total, start = ops.cast(self.words(context), "float32"), 0.0, 0
+        for number, classes in enumerate(self.word_classes):
+            of_these = logits[:, :, start : start + classes]
+            losses = ops.sparse_categorical_crossentropy(targets[:, :, number], of_these, from_logits=True)
+            total, start = total + ops.sum(losses * is_word), start + classes
+        return total
+
+    def word_targets(self, source_ids: Any, target_ids: Any) -> tuple[Any, Any]:
+        """Works out what each word is to tell of a tree.
+
+        Args:
+            source_ids: as `loss_of_words` has them.
+            target_ids: as `loss_of_words` has them.
+
+        Returns:
+            int32 (batch, source_len, 5): the token that stands for the word; the number of constituents that close
+            behind it and the number that open then; the label's number of the constituent that is the innermost open
+            one between these; and that of the last one that opens, 0 where none does. And float32 (batch, source_len):
+            1 where a word begins, else 0.
+        """
+        tokens, places = ops.cast(target_ids, "int32"), self.places(source_ids)
+        labels, closes = (ops.take(ops.convert_to_tensor(of), tokens, axis=0) for of in (self._labels, self._closes))
+        opens, written = ops.cast(labels > 0, "int32"), self.written(tokens)
+        so_far = ops.where(look_ahead_mask(ops.shape(tokens)[1]), ops.expand_dims(tokens, axis=1), 0)
+        inside = self.follow(so_far)["label"]
+
+        def then(of_tokens: Any) -> Any:
+            """The same of the token after each."""
+            return ops.pad(of_tokens[:, 1:], [[0, 0], [0, 1]])
+
+        # Of each token; a word's is the sum over the tokens from itself up to the next word.
+        closed = (1 - opens) * then(opens + written)  # the last one before constituents open, or the next word comes
+        features = [written * tokens, closes, opens, closed * inside, opens * then(written) * labels]
+        number = ops.cumsum(written, axis=1) - 1
+        mine = ops.equal(ops.expand_dims(places, axis=2), ops.expand_dims(number, axis=1))
+        # Whole numbers, which float32 holds; TensorFlow multiplies no matrices of int32 on a GPU.
+        targets = ops.matmul(ops.cast(mine, "float32"), ops.cast(ops.stack(features, axis=-1), "float32"))
+        targets = ops.minimum(ops.cast(targets, "int32"), ops.convert_to_tensor([n - 1 for n in self.word_classes]))
+        return targets, ops.cast(targets[:, :, 0] > 0, "float32")
+
     def get_config(self) -> dict[str, Any]:
         brackets = {"opening_brackets": self.opening_brackets, "closing_brackets": self.closing_brackets}
-        return {**super().get_config(), "d_model": self.d_model, **brackets}
+        return {**super().get_config(), "d_model": self.d_model, **brackets, "word_loss": self.word_loss}

@@ -170,6 +170,7 @@ def count_parameters(
     norm_epsilon: float = NORM_EPSILON,
     scale_embeddings: bool = True,
     output_bias: bool = False,
+    word_loss: float = 0.0,
     alignment_head: Any = None,
 ) -> int:
     """Counts the trainable numbers of a `Transformer` without making it.
@@ -198,6 +199,7 @@ def count_parameters(
         norm_epsilon: has none.
         scale_embeddings: has none.
         output_bias: one number for each target token.
+        word_loss: unless it is 0, with `tree_state`, a projection onto what a word is to tell.
         alignment_head: has none.
 
     Returns:
@@ -229,9 +231,15 @@ def count_parameters(
     }[share_embeddings]
     told = 0
     if tree_state is not None:
-        from tf_transformer.layers.tree_state import MOST_EMPTY  # Keras takes seconds, and few ask for it
+        from tf_transformer.layers.tree_state import (
+            MOST_BRACKETS,
+            MOST_EMPTY,
+        )  # Keras takes seconds, and few ask for it
 
-        told = 2 * d_model * d_model + (2 * (len(tree_state[2]) + 1) + MOST_EMPTY + 1) * d_model
+        if word_loss:
+            labels = len(tree_state[2]) + 1
+            told += _dense(d_model, target_vocab_size + 2 * (MOST_BRACKETS + 1) + 2 * labels)
+        told += 2 * d_model * d_model + (2 * (len(tree_state[2]) + 1) + MOST_EMPTY + 1) * d_model
     layers = num_layers * encoder_layer + (num_layers if decoder_layers is None else decoder_layers) * decoder_layer
     bias = target_vocab_size if output_bias else 0
     return layers + closing_norms + positions + rows * d_model + bias + told

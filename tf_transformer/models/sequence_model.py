@@ -105,7 +105,8 @@ class SequenceModel(ProjectingSteps, keras.Model):
         Returns:
             float (batch, target_len, d_model), and the attention weights as lists over layers, each (batch, heads,
             rows, columns). What a model has of these: "encoder", from source to source; "decoder", from target to
-            target; "cross", from target to source, which every model needs.
+            target; "cross", from target to source, which every model needs. In a step of `fit`, where `loss_projects`,
+            a model may add "further_loss": a float32 scalar that is added to the losses summed over the tokens.
         """
 
     @abstractmethod
@@ -146,8 +147,12 @@ class SequenceModel(ProjectingSteps, keras.Model):
         """
         states, scores = self.states(*inputs, training=training)
         if self.loss_projects:
-            states = _with_one(states) if self.output_bias else states
-            return (states, self.head_of(scores["cross"])) if self.alignment_head else states
+            outputs = {"states": _with_one(states) if self.output_bias else states}
+            if self.alignment_head:
+                outputs["head"] = self.head_of(scores["cross"])
+            if "further_loss" in scores:
+                outputs["further_loss"] = scores["further_loss"]
+            return outputs
         logits = self.project(states)
         return (logits, scores) if return_attention_scores else logits
 

@@ -180,17 +180,18 @@ class ProjectingSteps:
     def _summed_loss(self, outputs: Any, y: Any, training: bool) -> Any:
         """The compiled loss summed over a batch's real tokens; the metrics get theirs."""
         labels, alignment = labels_and_alignment(y)
-        states, weights = outputs if self.alignment_head else (outputs, None)
+        copies = 2 if training and self._r_drop() else 1
         free_shapes = keras.backend.backend() == "tensorflow" and not self.jit_compile
-        sums = self._only_loss.of_states(states, self.output_embeddings(), labels, training, free_shapes)
+        sums = self._only_loss.of_states(outputs["states"], self.output_embeddings(), labels, training, free_shapes)
         if alignment is not None:
             if not self.alignment_head:
                 raise ValueError("alignments need a Transformer with an alignment_head; name one, or leave them out")
-            of_head = alignment_loss(weights, alignment, copies=2 if training and self._r_drop() else 1)
+            of_head = alignment_loss(outputs["head"], alignment, copies=copies)
             sums = sums._replace(loss=sums.loss + self._only_loss.alignment_weight * of_head, alignment=of_head)
         for metric in self._compiled_metrics(labels):
             metric.add_sums(sums)
-        return sums.loss * self._loss_weights[0]
+        further = outputs.get("further_loss", 0.0) / copies
+        return sums.loss * self._loss_weights[0] + further
 
     def _parts(self) -> int:
         return self.gradient_accumulation * self.parallel_parts
