@@ -25,9 +25,7 @@ def check_task(recipe: Recipe) -> None:
         if recipe.model.tree_state:
             refuse("model.tree_state", "is true; it must be false, since task translation writes no trees")
         if recipe.model.word_loss:
-            refuse(
-                "model.word_loss", f"is {recipe.model.word_loss}; it must be 0, since task translation writes no trees"
-            )
+            refuse("model.word_loss", f"is {recipe.model.word_loss}; it must be 0, since a translation is no tree")
         if not recipe.evaluation.grammar:
             refuse("evaluation.grammar", "is false; it must be true, since task translation has no grammar")
         return
