@@ -90,7 +90,7 @@ LAYER = {"d_model": 8, **HEADS, "dff": 16, **RATES, "norm_first": True, "activat
 BRACKETS = {"opening_brackets": [11, 13], "closing_brackets": [12, 14], "word_loss": False}
 WORDS = list(range(1, 11))  # so many that some are in any source
 TREES = np.array([[11, 3, 13, 4], [13, 5, 6, 0]], "int32")
-TOLD = {"next_word": None, "tree_state": [WORDS, WORDS, [11, 13], [12, 14]], "decoder_layers": 2, "word_loss": 0.0}
+TOLD = {"next_word": None, "tree_state": [WORDS, WORDS, [11, 13], [12, 14]], "word_loss": 0.0, "decoder_layers": 2}
 STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9, "scale_embeddings": False}
 
 CASES = [
@@ -166,6 +166,7 @@ CASES = [
             "output_bias": True,
             "window": 2,
             **TOLD,
+            "alignment_head": (1, 0),
         },
         [tokens(5), TREES],
         (2, 4, 20),
