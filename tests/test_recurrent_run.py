@@ -34,7 +34,7 @@ def test_it_learns_by_its_recipe(run):
     run, told = run
     assert isinstance(load_model(run.path), RecurrentModel)
     assert "model: recurrent, " in told
-    assert "model: the recurrent model ignores decoder_layers, num_heads, dff, " in told
+    assert "model: the recurrent model ignores decoder_layers, alignment_head, num_heads, " in told
     translate = load_translate(run.path)
     with eagerly():
         translations = [found.text for found in translate_texts(translate, [source for source, _ in PAIRS])]

@@ -34,7 +34,7 @@ def by_definition(states, embeddings, labels, label_smoothing=0.0, r_drop=0.0):
     With two copies the loss is half of equation 4 of R-Drop, and the figures are the copies' means.
     """
     copies, embeddings = (np.asarray(x, "float64") for x in (states, embeddings))
-    sums, of_states, of_embeddings = np.zeros(4), np.zeros_like(copies), np.zeros_like(embeddings)
+    sums, of_states, of_embeddings = np.zeros(5), np.zeros_like(copies), np.zeros_like(embeddings)
     for row, label in enumerate(labels):
         if label == 0:
             continue
@@ -317,7 +317,7 @@ def test_who_shares_the_highest_logit_is_right():
     states = np.array([[[1, 0], [1, 0], [1, 0], [0, 1], [0, 0], [1, 0]]], "float32")
     labels = np.array([1, 2, 3, 3, 3, 0])
     sums, *_ = projected(states, embeddings, labels)
-    assert sums[2:] == [4, 5]  # the first, second, fourth, and the fifth, whose logits are all alike
+    assert sums[2:4] == [4, 5]  # the first, second, fourth, and the fifth, whose logits are all alike
 
 
 @pytest.mark.parametrize("chunk_logits", [1, 90, 10**6])
