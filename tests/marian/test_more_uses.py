@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import yaml
 
 from tests.cli.command import assert_mistake
 from tests.decoding import by_hand
@@ -11,13 +10,12 @@ from tests.export.conftest import with_nothing_but
 from tests.marian.conftest import Imported
 from tests.marian.folders import TAGS, marian_ids, random_weights
 from tests.marian.test_importing import next_in_our_ids
+from tests.marian.tuned import tune
 from tests.server.running import client_of, serving
-from tests.tiny_run import write_pairs
 from tf_transformer import DecodingOptions, load_model, load_translator
-from tf_transformer.experiment import export_run_ctranslate2, train
+from tf_transformer.experiment import export_run_ctranslate2
 from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.model_card import facts_of_run
-from tf_transformer.recipe import load_recipe
 
 TEXTS = ["A man sees a house.", "Our dog", "unheard things"]
 LIMIT = 6
@@ -53,19 +51,8 @@ def test_an_ensemble_of_two(joint, other, command):
 
 def test_an_average_of_what_was_tuned(joint, tmp_path, command):
     assert_mistake(command("average", joint.run.path), "no checkpoints of a training")
-    write_pairs(tmp_path)
-    both = ["pairs.en", "pairs.de"]
-    recipe = {
-        "name": "tuned",
-        "init_from": str(joint.run.path),
-        "data": {"kind": "files", "root": str(tmp_path), "train": both, "validation": both, "max_length": 40},
-        "training": {"steps": 2, "validate_every": 1, "distribution": "single", "sample_translations": 0},
-        "tensorboard": {"attention": 0, "bleu": 0},
-        "evaluation": {"beam_size": 1, "extra_length": 2},
-    }
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    run = tune(joint.run, tmp_path, validate_every=1, bleu=0)
     with eagerly():
-        run = train(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run")
         assert command("average", run.path, "--last", 2).lines == [str(run.checkpoints / "average.keras")]
         tokens = np.array([[5, 6, 7, 3]]), np.array([[2, 8, 9]])
         assert np.isfinite(load_model(run.path)(tokens)).all()

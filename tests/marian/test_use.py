@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-import yaml
 
 from tests.cli.command import COMMAND
 from tests.eager import eagerly
 from tests.export.conftest import with_nothing_but
-from tests.tiny_run import PAIRS, write_pairs
+from tests.marian.tuned import tune
+from tests.tiny_run import PAIRS
 from tf_transformer import DecodingOptions, SmoothedCrossEntropy, cli, load_model
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import train
@@ -134,20 +134,7 @@ def test_it_learns(joint):
 
 
 def test_it_is_fine_tuned(joint, tmp_path):
-    """With its tokenizer, and its sizes, which the recipe need not say."""
-    write_pairs(tmp_path)
-    both = ["pairs.en", "pairs.de"]
-    recipe = {
-        "name": "tuned",
-        "init_from": str(joint.run.path),
-        "data": {"kind": "files", "root": str(tmp_path), "train": both, "validation": both, "max_length": 40},
-        "training": {"steps": 2, "validate_every": 2, "distribution": "single", "sample_translations": 0},
-        "tensorboard": {"attention": 0},
-        "evaluation": {"beam_size": 1, "extra_length": 2},
-    }
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
-    with eagerly():
-        tuned = train(load_recipe(tmp_path / "recipe.yaml"), tmp_path / "run")
+    tuned = tune(joint.run, tmp_path, validate_every=2)
     before, after = (load_model(run.path) for run in (joint.run, tuned))
     changed = [np.abs(a - b).max() for a, b in zip(before.get_weights(), after.get_weights(), strict=True)]
     assert 0 < max(changed) < 0.1  # two steps from where it was

@@ -24,6 +24,7 @@ from tf_transformer.export.ctranslate2 import check_model, quantized, transforme
 from tf_transformer.files.whole import written_once
 from tf_transformer.languages import UNKNOWN_LANGUAGE, language_name, short_code
 from tf_transformer.layers.positions import positional_encoding
+from tf_transformer.marian.weights import NEVER
 from tf_transformer.model_card import Facts, as_markdown, facts_of_model
 from tf_transformer.tokenizers import MarianTokenizer, SentencePieceTokenizer, TokenizerPair
 from tf_transformer.tokenizers.base import END_ID, PAD_ID
@@ -37,8 +38,6 @@ SUFFIX = ".argosmodel"
 VERSION = "1.0"
 # Argos Translate has CTranslate2 cut sentences here; a model with fewer positions would fail on them.
 POSITIONS = 1024
-# The bias of padding, which the engine leaves out of what may be said and Argos Translate can't: no probability.
-NEVER = -1000.0
 
 _CODE = re.compile("[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
@@ -211,7 +210,7 @@ def _spec(model: Transformer, tokenizers: TokenizerPair, tag: str | None) -> Any
         spec.config.add_source_bos, spec.config.bos_token = True, tag
     if not model.output_bias:
         spec.decoder.projection.bias = np.zeros(tokenizers.target.vocab_size, "float32")
-    spec.decoder.projection.bias[PAD_ID] = NEVER
+    spec.decoder.projection.bias[PAD_ID] = NEVER  # the engine leaves it out of what may be said; Argos Translate can't
     for stack in spec.encoder, spec.decoder:
         encodings = stack.position_encodings
         encodings.encodings = _positions(encodings.encodings, model.position)

@@ -85,9 +85,12 @@ class NextWord(keras.layers.Layer):
         Returns:
             float (batch, target_len, width).
         """
+        return self.tell(self.places(source_ids), self.memory(context), self.so_far(target_ids))
+
+    def so_far(self, target_ids: Any) -> Any:
+        """The tokens up to each target position, the others 0: int32 (batch, target_len, target_len)."""
         target_ids = ops.cast(target_ids, "int32")
-        so_far = ops.where(look_ahead_mask(ops.shape(target_ids)[1]), ops.expand_dims(target_ids, axis=1), 0)
-        return self.tell(self.places(source_ids), self.memory(context), so_far)
+        return ops.where(look_ahead_mask(ops.shape(target_ids)[1]), ops.expand_dims(target_ids, axis=1), 0)
 
     def places(self, source_ids: Any) -> Any:
         """Which word begins at each source position, int32 (batch, source_len), from 0; `NO_WORD` where none does."""

@@ -12,7 +12,6 @@ from keras import ops
 from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.embedding import TokenEmbedding
-from tf_transformer.layers.masks import look_ahead_mask
 from tf_transformer.layers.next_word import NextWord, marked
 
 # How many constituents without a word are told apart; more count as so many. Without this number a model can't tell how
@@ -200,8 +199,7 @@ class TreeState(NextWord):
         tokens, places = ops.cast(target_ids, "int32"), self.places(source_ids)
         labels, closes = (ops.take(ops.convert_to_tensor(of), tokens, axis=0) for of in (self._labels, self._closes))
         opens, written = ops.cast(labels > 0, "int32"), self.written(tokens)
-        so_far = ops.where(look_ahead_mask(ops.shape(tokens)[1]), ops.expand_dims(tokens, axis=1), 0)
-        inside = self.follow(so_far)["label"]
+        inside = self.follow(self.so_far(tokens))["label"]
 
         def then(of_tokens: Any) -> Any:
             """The same of the token after each."""

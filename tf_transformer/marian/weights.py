@@ -21,7 +21,8 @@ SHARED, SOURCE, TARGET = "model.shared.weight", "model.encoder.embed_tokens.weig
 PROJECTION = "lm_head.weight"
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
-# The bias of START, which a MarianMT model has no logit for: its probability is 0 in float32.
+# The bias of a token that is never said, such as START, which a MarianMT model has no logit for: its probability is 0
+# in float32.
 NEVER = -1000.0
 
 

@@ -84,11 +84,10 @@ class Ensemble(keras.Model):
             return log_probs
         weights = [scores for _, scores in outputs]
         common = [kind for kind in weights[0] if all(kind in scores for scores in weights)]
-        of_heads = {kind: [_mean_of_heads(scores[kind]) for scores in weights] for kind in common}
-        for number, (model, scores) in enumerate(zip(self.models, weights, strict=True)):
-            if model.alignment_head:
-                of_heads["cross"][number] = ops.cast(model.head_of(scores["cross"])[:, None], "float32")
-        return log_probs, of_heads
+        of_models = list(zip(self.models, weights, strict=True))
+        return log_probs, {
+            kind: [_one_head(model, kind, scores[kind]) for model, scores in of_models] for kind in common
+        }
 
     def stepper(self) -> EnsembleStepper:
         """Reads the models' weights for one search."""
@@ -109,7 +108,12 @@ class Ensemble(keras.Model):
         return cls(**{**config, "models": models})
 
 
-def _mean_of_heads(layers: list[Any]) -> Any:
-    """The mean over layers, each (batch, heads, rows, columns), and heads: float32 (batch, 1, rows, columns)."""
+def _one_head(model: SequenceModel, kind: str, layers: list[Any]) -> Any:
+    """A model's weights, (batch, heads, rows, columns) a layer, as one head's: float32 (batch, 1, rows, columns).
+
+    They are the mean over layers and heads, or from target to source those of the model's `alignment_head`.
+    """
+    if kind == "cross" and model.alignment_head:
+        return ops.cast(model.head_of(layers)[:, None], "float32")
     heads = ops.concatenate([ops.cast(layer, "float32") for layer in layers], axis=1)
     return ops.mean(heads, axis=1, keepdims=True)

@@ -231,10 +231,8 @@ def count_parameters(
     }[share_embeddings]
     told = 0
     if tree_state is not None:
-        from tf_transformer.layers.tree_state import (
-            MOST_BRACKETS,
-            MOST_EMPTY,
-        )  # Keras takes seconds, and few ask for it
+        # Keras takes seconds to import, and few ask for it.
+        from tf_transformer.layers.tree_state import MOST_BRACKETS, MOST_EMPTY
 
         if word_loss:
             labels = len(tree_state[2]) + 1
