@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
 from exports import EXTRA_LENGTH, export_saved_model, special_tokens, write_plain_weights
 from machine import describe_machine
 from processes import EngineProcess
@@ -47,6 +48,7 @@ ENGINES = {
     OURS: Engine("saved_model.py", "tf_transformer-beam{beam_size}-alpha{alpha}/1", "own", takes="text"),
     "tutorial": Engine("tutorial.py", "tutorial", "own", takes="text", beam_sizes=(1,), most_at_once=1),
     "CTranslate2 float32": Engine("ct2.py", "ctranslate2-float32", "peers"),
+    "CTranslate2 float16": Engine("ct2.py", "ctranslate2-float16", "peers"),
     "CTranslate2 int8": Engine("ct2.py", "ctranslate2-int8", "peers"),
     "OpenNMT-tf": Engine("opennmt_tf.py", "opennmt-beam{beam_size}-alpha{alpha}", "opennmt", from_plain_weights=True),
     "Marian": Engine("marian.py", "marian", "peers", from_plain_weights=True),
@@ -77,6 +79,7 @@ class Benchmark:
             "threads": arguments.threads,
             "streams": arguments.streams,
             "onednn": arguments.onednn,
+            "gpu": arguments.gpu,
             "alpha": arguments.alpha,
             "extra_length": EXTRA_LENGTH,
             "longest_source": len(self.sentences[-1][0]),
@@ -108,7 +111,8 @@ class Benchmark:
         if engine.script == "ct2.py":
             from tf_transformer.export.ctranslate2 import export_ctranslate2
 
-            quantization = "int8" if name.endswith("int8") else None
+            of_weights = name.rpartition(" ")[2]
+            quantization = None if of_weights == "float32" else of_weights
             return lambda folder, _: export_ctranslate2(model, tokenizers, folder, quantization)
         return lambda folder, beam_size: self._start(engine, folder, beam_size, 1, export=True).close()
 
@@ -162,8 +166,6 @@ class Benchmark:
         """Pieces become text."""
         if isinstance(translations[0], str):
             return translations
-        import tensorflow as tf
-
         target = self.tokenizers.target
         ids = {piece: i for i, piece in enumerate(target.pieces(list(range(target.vocab_size))))}
         rows = tf.ragged.constant([[ids[piece] for piece in row] for row in translations], tf.int32, ragged_rank=1)
@@ -201,13 +203,14 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("run", type=Path, help="the folder of a trained run")
     parser.add_argument("--source", type=Path, required=True, help="the text to translate, a sentence a line")
     parser.add_argument("--reference", type=Path, help="its translation, to have BLEU in the table")
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="ENGINE")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, metavar="ENGINE")
     parser.add_argument("--beam-sizes", nargs="+", type=int, default=[4, 1])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[32, 8, 1])
     parser.add_argument("--alpha", type=float, default=0.6, help="strength of the length penalty")
     parser.add_argument("--runs", type=int, default=5, help="timed passes of each engine")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--streams", type=int, default=2, help="batches at once, which share the threads")
+    parser.add_argument("--gpu", action="store_true", help="on the GPU; the engines: tf_transformer and CTranslate2")
     parser.add_argument("--onednn", type=int, choices=(0, 1), default=0, help="TF_ENABLE_ONEDNN_OPTS")
     parser.add_argument("--sentences", type=int, help="at most so many, evenly over the lengths")
     parser.add_argument("--single-sentences", type=int, default=200, help="the same, where they go one at a time")
@@ -218,6 +221,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--opennmt-python", default=str(venv / ".venv-opennmt/bin/python"))
     parser.add_argument("--peers-python", default=str(venv / ".venv-peers/bin/python"))
     arguments = parser.parse_args()
+    if not arguments.engines:  # float16 is the GPU's
+        gpu = [OURS, "CTranslate2 float32", "CTranslate2 float16", "CTranslate2 int8"]
+        arguments.engines = gpu if arguments.gpu else [name for name in ENGINES if not name.endswith("float16")]
     for name, engine in ((name, ENGINES[name]) for name in arguments.engines):
         python = {"own": arguments.python, "opennmt": arguments.opennmt_python, "peers": arguments.peers_python}
         if not Path(python[engine.python]).exists():
@@ -230,6 +236,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.models or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
+        tf.config.set_visible_devices([], "GPU")  # of this process: the GPU is the engines'
         benchmark = Benchmark(arguments, folder)
         benchmark.export()
         tables, results = [], []
@@ -239,7 +246,7 @@ def main() -> None:
                 results += setting
                 tables.append(table(setting, OURS))
     streams = {"streams": arguments.streams, "onednn": arguments.onednn}
-    machine = {**describe_machine(arguments.threads), **streams}
+    machine = {**describe_machine(arguments.threads, arguments.gpu), **streams}
     print("\n" + "\n".join(tables) + "\n" + circumstances(machine, results, arguments.runs))
     if arguments.output:
         figures = {"machine": machine, "results": [asdict(result) for result in results]}

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from typing import Any
 
 
-def describe_machine(threads: int) -> dict[str, Any]:
-    """Tells the processor, its count of CPUs, the threads used and the system."""
+def describe_machine(threads: int, gpu: bool = False) -> dict[str, Any]:
+    """Tells the processor, its count of CPUs, the threads used, the system, and the GPU where it is used."""
     with open("/proc/cpuinfo") as file:
         lines = [line.split(":", 1) for line in file if ":" in line]
     cpu = next((value.strip() for key, value in lines if key.strip() == "model name"), platform.machine())
-    return {"cpu": cpu, "cpus": os.cpu_count(), "threads": threads, "platform": platform.platform()}
+    machine = {"cpu": cpu, "cpus": os.cpu_count(), "threads": threads, "platform": platform.platform()}
+    return {**machine, "gpu": _gpu()} if gpu else machine
+
+
+def _gpu() -> str:
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()

@@ -42,7 +42,9 @@ class EngineProcess:
                     **os.environ,
                     "OMP_NUM_THREADS": str(options["threads"] // options["streams"]),
                     "TF_ENABLE_ONEDNN_OPTS": str(options["onednn"]),
-                    "CUDA_VISIBLE_DEVICES": "",
+                    # Engines that share a GPU take no more of its memory than they need.
+                    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+                    **({} if options.get("gpu") else {"CUDA_VISIBLE_DEVICES": ""}),
                 },
             )
         self.hello = self.ask(options)

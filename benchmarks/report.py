@@ -82,4 +82,5 @@ def circumstances(machine: dict[str, str | int], results: list[Result], runs: in
     packages = ", ".join(sorted(versions, key=str.lower))
     threads = f"{machine['threads']} of {machine['cpus']} CPUs, {machine['streams']} batches at once"
     onednn = f"TF_ENABLE_ONEDNN_OPTS={machine['onednn']}"
-    return f"{machine['cpu']}, {threads}, {onednn}, medians of {runs}; {packages}."
+    gpu = f"{machine['gpu']}; " if "gpu" in machine else ""
+    return f"{gpu}{machine['cpu']}, {threads}, {onednn}, medians of {runs}; {packages}."

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from machine import describe_machine
 from processes import EngineFailed, EngineProcess
 from training_batches import count_tokens, sample_batches, save_batches, save_first_weights
@@ -26,7 +27,7 @@ OURS, FLOOR = "tf_transformer", "matrix products"
 # The engines tell the loss of so many sentences (see engines/training_worker.py), and it may differ by so much: they
 # spread the smoothed share over all tokens, or over all others, or not over padding.
 CHECKED_ROWS = 4
-LOSS_TOLERANCE = 1e-3
+LOSS_TOLERANCE = {"float32": 1e-3, "mixed_bfloat16": 5e-3}
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ SIZES = {
     "tiny": Size({"num_layers": 4, "d_model": 128, "num_heads": 4, "dff": 256, "vocab_size": 10_000}, 4096, 3, 9),
     # The paper's.
     "base": Size({"num_layers": 6, "d_model": 512, "num_heads": 8, "dff": 2048, "vocab_size": 37_000}, 2048, 2, 5),
+    "big": Size({"num_layers": 6, "d_model": 1024, "num_heads": 16, "dff": 4096, "vocab_size": 37_000}, 2048, 2, 5),
     # To see that the benchmark works.
     "toy": Size({"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32, "vocab_size": 1000}, 256, 3, 2),
 }
@@ -104,6 +106,20 @@ ENGINES = {
     },
 }
 
+# On a GPU the settings of the CPU's libraries make no difference, and its parts are not the cores.
+GPU_ENGINES = {
+    OURS: {
+        "graph": Setting("train_tf_transformer.py", "own", {"jit_compile": False}),
+        "XLA": Setting("train_tf_transformer.py", "own", {"jit_compile": True}),
+    },
+    "Keras stock layers": {
+        "graph": Setting("train_keras.py", "own", {"jit_compile": False}),
+        "XLA": Setting("train_keras.py", "own", {"jit_compile": True}),
+    },
+    "torch.nn.Transformer": ENGINES["torch.nn.Transformer"],
+    FLOOR: {"PyTorch": ENGINES[FLOOR]["PyTorch"]},
+}
+
 
 class Benchmark:
     """One run of it.
@@ -116,6 +132,7 @@ class Benchmark:
     def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
         self.arguments = arguments
         self.folder = folder
+        self.settings = GPU_ENGINES if arguments.gpu else ENGINES
         size = SIZES[arguments.size]
         recipe = load_recipe(arguments.recipe, arguments.set)
         self.batches = sample_batches(
@@ -135,7 +152,8 @@ class Benchmark:
         positions = sum(labels.size for _, _, labels in self.batches)
         shapes = [(*source.shape, target.shape[1]) for source, target, _ in self.batches]
         return {
-            "machine": describe_machine(self.arguments.threads),
+            "machine": describe_machine(self.arguments.threads, self.arguments.gpu),
+            "precision": self.arguments.precision,
             "sizes": self.sizes,
             "batches": {
                 "shapes": shapes,  # rows, source length, target length
@@ -185,8 +203,9 @@ class Benchmark:
 
     def _settings(self) -> Iterator[tuple[str, str]]:
         for engine in self.arguments.engines:
-            chosen = [name for name in ENGINES[engine] if name in (self.arguments.settings or ())]
-            yield from ((engine, setting) for setting in chosen or ENGINES[engine])
+            settings = self.settings[engine]
+            chosen = [name for name in settings if name in (self.arguments.settings or ())]
+            yield from ((engine, setting) for setting in chosen or settings)
 
     def _fastest(self, engine: str, results: list[TrainingResult], failures: dict[str, str]) -> TrainingResult:
         settings = [result for result in results if result.engine == engine]
@@ -198,10 +217,12 @@ class Benchmark:
 
     def _start(self, engine: str, name: str, stack: ExitStack) -> EngineProcess:
         """Starts an engine, and makes sure that it has the same model as all."""
-        setting = ENGINES[engine][name]
+        setting = self.settings[engine][name]
         options = {
             "threads": self.arguments.threads,
             "streams": 1,
+            "gpu": self.arguments.gpu,
+            "precision": self.arguments.precision,
             "onednn": setting.onednn,
             "batches": str(self.folder / "batches.npz"),
             "weights": str(self.folder / "weights.npz"),
@@ -212,7 +233,7 @@ class Benchmark:
         process = EngineProcess(self.pythons[setting.python], setting.script, options, log)
         stack.callback(process.close)
         loss, parameters = process.hello["loss"], process.hello["parameters"]
-        if loss is not None and abs(loss - self.loss) > LOSS_TOLERANCE * self.loss:
+        if loss is not None and abs(loss - self.loss) > LOSS_TOLERANCE[self.arguments.precision] * self.loss:
             raise SystemExit(f"{engine}, {name}: with the same weights its loss is {loss:.5f}, not {self.loss:.5f}")
         if loss is not None and parameters != self.sizes["parameters"]:
             raise SystemExit(f"{engine}, {name}: it has {parameters} parameters, not {self.sizes['parameters']}")
@@ -228,7 +249,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("recipe", type=Path, help="names the corpus and its tokenizer, such as train/recipes/demo.yaml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a setting of it")
     parser.add_argument("--size", choices=SIZES, default="tiny")
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="ENGINE")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, metavar="ENGINE")
     parser.add_argument(
         "--settings", nargs="+", metavar="SETTING", help="takes these alone where an engine has them, such as XLA"
     )
@@ -236,6 +257,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, help="how many make a round")
     parser.add_argument("--rounds", type=int, help="timed rounds of each engine")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--gpu", action="store_true", help="trains on the GPU, with the engines that can")
+    parser.add_argument("--precision", choices=LOSS_TOLERANCE, default="float32", help="not of OpenNMT-tf and JoeyNMT")
     parser.add_argument("--folder", type=Path, help="keeps batches, weights and logs here")
     parser.add_argument("--output", type=Path, help="writes all figures here as JSON")
     root = Path(__file__).parents[1]
@@ -245,8 +268,12 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     arguments.batches = arguments.batches or SIZES[arguments.size].batches
     arguments.rounds = arguments.rounds or SIZES[arguments.size].rounds
+    engines = GPU_ENGINES if arguments.gpu else ENGINES
+    arguments.engines = arguments.engines or list(engines)
     for name in arguments.engines:
-        for setting in ENGINES[name].values():
+        if name not in engines:
+            parser.error(f"{name}: it has no setting for --gpu; {', '.join(engines)} have")
+        for setting in engines[name].values():
             python = getattr(arguments, f"{setting.python}_python")
             if not Path(python).exists():
                 parser.error(f"{name}: no Python at {python}; `make bench-train` makes it")
@@ -255,6 +282,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse_arguments()
+    tf.config.set_visible_devices([], "GPU")  # of this process: the GPU is the engines'
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

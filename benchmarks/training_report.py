@@ -95,11 +95,13 @@ def training_circumstances(figures: dict[str, Any], results: list[TrainingResult
     machine, sizes, batches = figures["machine"], figures["sizes"], figures["batches"]
     versions = {f"{name} {version}" for result in results for name, version in result.versions.items()}
     waiting = max(each["waiting_share"] for result in results for each in result.rounds)
+    device = f"{machine['gpu']}; " if "gpu" in machine else ""
     return (
-        f"{machine['cpu']}, {machine['threads']} of {machine['cpus']} CPUs. {sizes['num_layers']} + "
-        f"{sizes['num_layers']} layers, d_model {sizes['d_model']}, d_ff {sizes['dff']}, {sizes['num_heads']} heads, "
-        f"{sizes['vocab_size']:,} tokens, {sizes['parameters']:,} parameters. A round is {len(batches['shapes'])} "
-        f"batches, {batches['tokens']:,} target tokens ({batches['padding']:.1%} of the target positions are padding); "
+        f"{device}{machine['cpu']}, {machine['threads']} of {machine['cpus']} CPUs, {figures['precision']}. "
+        f"{sizes['num_layers']} + {sizes['num_layers']} layers, d_model {sizes['d_model']}, "
+        f"d_ff {sizes['dff']}, {sizes['num_heads']} heads, {sizes['vocab_size']:,} tokens, "
+        f"{sizes['parameters']:,} parameters. A round is {len(batches['shapes'])} batches, "
+        f"{batches['tokens']:,} target tokens ({batches['padding']:.1%} of the target positions are padding); "
         f"medians of {len(results[0].rounds)} turns, also of the ratios. Waiting processes used "
         f"{waiting:.1%} of a CPU at most. "
         f"{', '.join(sorted(versions, key=str.lower))}."

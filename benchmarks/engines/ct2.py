@@ -10,7 +10,7 @@ def load(options: Options) -> Translate:
 
     translator = ctranslate2.Translator(
         options["model"],
-        device="cpu",
+        device="cuda" if options["gpu"] else "cpu",
         inter_threads=options["streams"],
         intra_threads=options["threads"] // options["streams"],
     )

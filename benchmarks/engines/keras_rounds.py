@@ -15,6 +15,11 @@ def set_up_threads(options: Options) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(options["threads"])
 
 
+def set_up_precision(options: Options) -> None:
+    """Has the layers made from now on compute in that precision."""
+    keras.config.set_dtype_policy(options["precision"])
+
+
 def keras_training(model: keras.Model, batches: list[Batch], checked: Batch) -> Training:
     """Makes a round of an epoch of `fit`.
 
@@ -31,7 +36,11 @@ def keras_training(model: keras.Model, batches: list[Batch], checked: Batch) -> 
     def loss() -> float:
         return model.evaluate(check, verbose=0, return_dict=True)["loss"]
 
-    return Training(model.count_params(), train, loss)
+    def peak_mib() -> float:
+        return tf.config.experimental.get_memory_info("GPU:0")["peak"] / 2**20
+
+    on_gpu = bool(tf.config.list_physical_devices("GPU"))
+    return Training(model.count_params(), train, loss, peak_mib if on_gpu else None)
 
 
 def _dataset(batches: list[Batch]) -> tf.data.Dataset:

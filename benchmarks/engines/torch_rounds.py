@@ -5,7 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from training_worker import ADAM, Training
+from training_worker import ADAM, Options, Training
+
+
+def set_up_device(options: Options) -> str:
+    """Has the CPU use as many threads, and float32 products use what TensorFlow's use on a GPU.
+
+    Returns:
+        The device.
+    """
+    torch.set_num_threads(options["threads"])
+    if not options["gpu"]:
+        return "cpu"
+    torch.set_float32_matmul_precision("high")
+    return "cuda"
+
+
+def in_precision(loss: Callable[..., torch.Tensor], options: Options) -> Callable[..., torch.Tensor]:
+    """The loss, computed in the precision of the options."""
+    if options["precision"] == "float32":
+        return loss
+    return torch.autocast("cuda" if options["gpu"] else "cpu", torch.bfloat16)(loss)
 
 
 def torch_training(
@@ -28,16 +48,24 @@ def torch_training(
         fused=True,
     )
 
+    on_gpu = next(model.parameters()).is_cuda
+
     def train() -> None:
         model.train()
         for batch in batches:
             optimizer.zero_grad()
             step(*batch).backward()
             optimizer.step()
+        if on_gpu:
+            torch.cuda.synchronize()
 
     @torch.no_grad()
     def of_checked() -> float:
         model.eval()
         return float(loss(*checked))
 
-    return Training(sum(parameter.numel() for parameter in model.parameters()), train, of_checked)
+    def peak_mib() -> float:
+        return torch.cuda.max_memory_allocated() / 2**20
+
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    return Training(parameters, train, of_checked, peak_mib if on_gpu else None)

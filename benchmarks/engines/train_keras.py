@@ -31,7 +31,7 @@ def make_model(sizes: dict[str, Any], positions: np.ndarray) -> keras.Model:
         """Scales embeddings and adds the positions."""
 
         def call(self, x: Any) -> Any:
-            return x * width**0.5 + keras.ops.convert_to_tensor(positions)[: keras.ops.shape(x)[1]]
+            return x * width**0.5 + keras.ops.cast(positions, x.dtype)[: keras.ops.shape(x)[1]]
 
     def embed(ids: Any) -> Any:
         return keras.layers.Dropout(DROPOUT)(AddPositions()(embedding(ids)))
@@ -87,11 +87,12 @@ _PARTS = ("kernel", "bias")
 def load(options: Options, batches: list[Batch]) -> Training:
     import keras
     from keras import ops
-    from keras_rounds import keras_training, set_up_threads
+    from keras_rounds import keras_training, set_up_precision, set_up_threads
 
     from tf_transformer.distributed.replicas import sum_over_replicas
 
     set_up_threads(options)
+    set_up_precision(options)
     sizes = options["sizes"]
     with np.load(options["weights"]) as file:
         weights = dict(file)

@@ -15,6 +15,8 @@ from training_worker import Batch, Options, Training, serve
 Product = tuple[tuple[int, ...], int, int, int]
 # (a, b, whether a is transposed, whether b is) -> their product
 Multiply = Callable[[Any, Any, bool, bool], Any]
+# what multiplies, what makes an operand of an array, what waits for the products that still run
+Library = tuple[Multiply, Callable[[np.ndarray], Any], Callable[[], None]]
 
 
 def forward_products(batch: Batch, sizes: dict[str, int]) -> Iterator[Product]:
@@ -47,29 +49,38 @@ def forward_products(batch: Batch, sizes: dict[str, int]) -> Iterator[Product]:
     yield (), rows * target, width, sizes["vocab_size"]
 
 
-def _numpy() -> tuple[Multiply, Callable]:
+def _numpy(options: Options) -> Library:
     def multiply(a: np.ndarray, b: np.ndarray, transpose_a: bool, transpose_b: bool) -> np.ndarray:
         return np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b)
 
-    return multiply, np.asarray
+    return multiply, np.asarray, _nothing
 
 
-def _tensorflow(threads: int) -> tuple[Multiply, Callable]:
+def _tensorflow(options: Options) -> Library:
     import tensorflow as tf
 
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    return tf.matmul, tf.constant
+    tf.config.threading.set_intra_op_parallelism_threads(options["threads"])
+    return tf.matmul, tf.constant, _nothing
 
 
-def _torch(threads: int) -> tuple[Multiply, Callable]:
+def _torch(options: Options) -> Library:
     import torch
+    from torch_rounds import set_up_device
 
-    torch.set_num_threads(threads)
+    device = set_up_device(options)
+    dtype = torch.float32 if options["precision"] == "float32" else torch.bfloat16
 
     def multiply(a: torch.Tensor, b: torch.Tensor, transpose_a: bool, transpose_b: bool) -> torch.Tensor:
         return torch.matmul(a.mT if transpose_a else a, b.mT if transpose_b else b)
 
-    return multiply, torch.from_numpy
+    def convert(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(device, dtype)
+
+    return multiply, convert, torch.cuda.synchronize if options["gpu"] else _nothing
+
+
+def _nothing() -> None:
+    """The CPU has finished a product when the next begins."""
 
 
 def split_rows(batch: Batch, parts: int) -> list[Batch]:
@@ -78,12 +89,10 @@ def split_rows(batch: Batch, parts: int) -> list[Batch]:
 
 
 def load(options: Options, batches: list[Batch]) -> Training:
-    library = options["library"]
+    make = {"numpy": _numpy, "tensorflow": _tensorflow, "torch": _torch}[options["library"]]
     # With `side_by_side` each thread does the products of its share of a batch's rows, else all threads each product.
     parts, threads = (options["threads"], 1) if options.get("side_by_side") else (1, options["threads"])
-    multiply, convert = {"numpy": _numpy, "tensorflow": _tensorflow, "torch": _torch}[library](
-        *([] if library == "numpy" else [threads])
-    )
+    multiply, convert, finish = make({**options, "threads": threads})
     products = [
         [Counter(forward_products(part, options["sizes"])) for part in split_rows(batch, parts)] for batch in batches
     ]
@@ -110,6 +119,7 @@ def load(options: Options, batches: list[Batch]) -> Training:
     def train() -> None:
         for batch in products:
             list(workers.map(multiply_all, batch))
+        finish()
 
     return Training(0, train, lambda: None)
 

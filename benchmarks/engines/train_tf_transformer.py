@@ -7,7 +7,7 @@ from training_worker import ADAM, DROPOUT, LABEL_SMOOTHING, Batch, Options, Trai
 
 def load(options: Options, batches: list[Batch]) -> Training:
     import numpy as np
-    from keras_rounds import keras_training, set_up_threads
+    from keras_rounds import keras_training, set_up_precision, set_up_threads
 
     from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, TransformerAdam
     from tf_transformer.distributed.strategy import set_single_threaded_operations
@@ -18,6 +18,7 @@ def load(options: Options, batches: list[Batch]) -> Training:
         set_single_threaded_operations(options["threads"])
     else:
         set_up_threads(options)
+    set_up_precision(options)
     sizes = options["sizes"]
     model = Transformer(
         num_layers=sizes["num_layers"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch_rounds import torch_training
+from torch_rounds import in_precision, set_up_device, torch_training
 from torch_weights import Weights
 from training_worker import DROPOUT, LABEL_SMOOTHING, Batch, Options, Training, checked_rows, serve
 
@@ -77,11 +77,13 @@ def assign_weights(model: Translator, arrays: dict[str, np.ndarray]) -> None:
 
 
 def load(options: Options, batches: list[Batch]) -> Training:
-    torch.set_num_threads(options["threads"])
+    device = set_up_device(options)
+    torch.backends.mha.set_fastpath_enabled(False)  # evaluation's; it doesn't work with autocast
     with np.load(options["weights"]) as file:
         arrays = dict(file)
     model = Translator(options["sizes"], torch.tensor(arrays["positions"]))
     assign_weights(model, arrays)
+    model.to(device)
     criterion = torch.nn.CrossEntropyLoss(label_smoothing=LABEL_SMOOTHING, ignore_index=0)
 
     def loss(*batch: torch.Tensor) -> torch.Tensor:
@@ -91,8 +93,9 @@ def load(options: Options, batches: list[Batch]) -> Training:
     def tensors(batch: Batch) -> tuple[torch.Tensor, ...]:
         # Boolean like the padding mask, True where nothing is seen.
         look_ahead = torch.ones(batch.target.shape[1], batch.target.shape[1], dtype=torch.bool).triu(1)
-        return *(torch.tensor(ids, dtype=torch.int64) for ids in batch), look_ahead
+        return *(torch.tensor(ids, dtype=torch.int64, device=device) for ids in batch), look_ahead.to(device)
 
+    loss = in_precision(loss, options)
     step = torch.compile(loss, dynamic=True) if options["compile"] else loss
     return torch_training(model, step, loss, [tensors(batch) for batch in batches], tensors(checked_rows(batches)))
 

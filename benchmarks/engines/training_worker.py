@@ -43,11 +43,13 @@ class Training(NamedTuple):
         parameters: how many numbers are trained.
         train: makes one update with each batch, in their order, and returns when the last one is done.
         loss: the smoothed loss a token of the checked rows, dropout off; None where nothing is learned.
+        peak_mib: the most memory of the GPU so far in MiB; None on the CPU.
     """
 
     parameters: int
     train: Callable[[], None]
     loss: Callable[[], float | None]
+    peak_mib: Callable[[], float] | None = None
 
 
 def load_batches(file: str) -> list[Batch]:
@@ -76,4 +78,5 @@ def serve(load: Callable[[Options, list[Batch]], Training], packages: list[str])
         began, began_cpu = time.perf_counter(), time.process_time()
         training.train()
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
-        answer(seconds=seconds, cpu_seconds=cpu_seconds, peak_mib=memory("VmHWM"), loss=training.loss())
+        peak_mib = training.peak_mib() if training.peak_mib else memory("VmHWM")
+        answer(seconds=seconds, cpu_seconds=cpu_seconds, peak_mib=peak_mib, loss=training.loss())
