@@ -6,6 +6,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -171,21 +172,16 @@ class Benchmark:
         """
         failures: dict[str, dict[str, str]] = {engine: {} for engine in self.arguments.engines}
         running: list[tuple[EngineProcess, TrainingResult]] = []
-        with ExitStack() as stack:
-            for engine, setting in self._settings():
-                try:
-                    process = self._start(engine, setting, stack)
-                    seconds = process.ask("warm-up")["seconds"]
-                except EngineFailed as failure:
-                    failures[engine][setting] = f"failed ({str(failure).splitlines()[-1]})"
-                    _tell(f"{engine}, {setting}: {failures[engine][setting]}")
-                    continue
-                parameters, loss, versions = (process.hello[name] for name in ("parameters", "loss", "versions"))
-                result = TrainingResult(
-                    engine, setting, self.tokens, parameters, loss, warm_up_seconds=seconds, versions=versions
-                )
-                running.append((process, result))
-                _tell(f"warm-up, {engine}, {setting}: {seconds:.2f} s")
+        # With a GPU the first round is the CPU's: it traces and compiles, for some engines for minutes.
+        at_once = self.arguments.threads if self.arguments.gpu else 1
+        with ExitStack() as stack, ThreadPoolExecutor(at_once) as starts:
+            settings = list(self._settings())
+            started = starts.map(lambda names: self._make_ready(*names, stack), settings)
+            for (engine, setting), ready in zip(settings, started, strict=True):
+                if isinstance(ready, str):
+                    failures[engine][setting] = ready
+                else:
+                    running.append(ready)
             for turn in range(self.arguments.rounds):
                 for process, result in running:
                     waiting = [other for other, _ in running if other is not process]
@@ -215,6 +211,21 @@ class Benchmark:
         best.tried = {result.setting: median(result.rates) for result in settings} | failures
         return best
 
+    def _make_ready(self, engine: str, setting: str, stack: ExitStack) -> tuple[EngineProcess, TrainingResult] | str:
+        """Starts an engine and has it make its first round; gives why, if that fails."""
+        try:
+            process = self._start(engine, setting, stack)
+            seconds = process.ask("warm-up")["seconds"]
+        except EngineFailed as failure:
+            reason = f"failed ({str(failure).splitlines()[-1]})"
+            _tell(f"{engine}, {setting}: {reason}")
+            return reason
+        _tell(f"warm-up, {engine}, {setting}: {seconds:.2f} s")
+        parameters, loss, versions = (process.hello[name] for name in ("parameters", "loss", "versions"))
+        return process, TrainingResult(
+            engine, setting, self.tokens, parameters, loss, warm_up_seconds=seconds, versions=versions
+        )
+
     def _start(self, engine: str, name: str, stack: ExitStack) -> EngineProcess:
         """Starts an engine, and makes sure that it has the same model as all."""
         setting = self.settings[engine][name]
@@ -229,7 +240,7 @@ class Benchmark:
             "sizes": self.sizes,
             **setting.options,
         }
-        log = self.folder / f"{setting.script}.log"
+        log = self.folder / f"{Path(setting.script).stem}-{name}.log"
         process = EngineProcess(self.pythons[setting.python], setting.script, options, log)
         stack.callback(process.close)
         loss, parameters = process.hello["loss"], process.hello["parameters"]
