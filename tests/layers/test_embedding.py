@@ -52,3 +52,15 @@ def test_the_gradient_of_a_lookup_alone_is_dense_too():
     gradient = tape.gradient(loss, embedding.embeddings.value)
     assert isinstance(gradient, tf.Tensor)
     np.testing.assert_allclose(gradient, [[2.0 if row == 2 else 0.0] * 4 for row in range(7)])
+
+
+def test_in_bfloat16_the_gradients_of_a_token_that_comes_often_are_summed_in_float32():
+    embedding = TokenEmbedding(7, 4, dtype="mixed_bfloat16")
+    ids = np.full((8, 512), 2)
+    with tf.GradientTape() as tape:
+        x = embedding(ids)
+        loss = tf.reduce_sum(tf.cast(x, "float32"))
+    assert x.dtype == tf.bfloat16
+    gradient = tape.gradient(loss, embedding.embeddings.value)
+    # In bfloat16 such a sum ends at 512, to which 2 more is 512 again.
+    np.testing.assert_allclose(gradient[2], [2.0 * ids.size] * 4)
