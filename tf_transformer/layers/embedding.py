@@ -42,8 +42,8 @@ class TokenEmbedding(keras.layers.Layer):
     def build(self, input_shape: tuple | None = None) -> None:
         # With this deviation the scaled embeddings have unit variance, and so have the first logits.
         initializer = keras.initializers.RandomNormal(stddev=self.d_model**-0.5)
-        # In half precision the rows are rounded after the look-up: the gradients of a token's many places would be summed
-        # in that precision, and GPUs do so at a hundredth of the speed.
+        # In half precision the rows are rounded after the look-up: the gradients of a token's many places would else
+        # be summed in that precision, which GPUs do at a hundredth of the speed.
         self.embeddings = self.add_weight(
             shape=(self.vocab_size, self.d_model), initializer=initializer, autocast=False, name="embeddings"
         )
