@@ -54,6 +54,10 @@ ENGINES = {
     "Marian": Engine("marian.py", "marian", "peers", from_plain_weights=True),
 }
 
+# What runs on a GPU here; float16 is the GPU's alone.
+GPU_ENGINES = [OURS, "CTranslate2 float32", "CTranslate2 float16", "CTranslate2 int8"]
+CPU_ENGINES = [name for name in ENGINES if name != "CTranslate2 float16"]
+
 
 class Benchmark:
     """One run of it.
@@ -221,9 +225,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--opennmt-python", default=str(venv / ".venv-opennmt/bin/python"))
     parser.add_argument("--peers-python", default=str(venv / ".venv-peers/bin/python"))
     arguments = parser.parse_args()
-    if not arguments.engines:  # float16 is the GPU's
-        gpu = [OURS, "CTranslate2 float32", "CTranslate2 float16", "CTranslate2 int8"]
-        arguments.engines = gpu if arguments.gpu else [name for name in ENGINES if not name.endswith("float16")]
+    engines = GPU_ENGINES if arguments.gpu else CPU_ENGINES
+    arguments.engines = arguments.engines or engines
+    for name in arguments.engines:
+        if name not in engines:
+            parser.error(f"{name}: not {'with' if arguments.gpu else 'without'} --gpu; choose of {', '.join(engines)}")
     for name, engine in ((name, ENGINES[name]) for name in arguments.engines):
         python = {"own": arguments.python, "opennmt": arguments.opennmt_python, "peers": arguments.peers_python}
         if not Path(python[engine.python]).exists():
