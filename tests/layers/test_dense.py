@@ -44,3 +44,29 @@ def test_product_and_bias_are_joined_in_a_graph():
     graph = tf.function(layer, input_signature=[tf.TensorSpec((None, None, 6))]).get_concrete_function().graph
     (bias,) = (operation for operation in graph.get_operations() if operation.type in ("BiasAdd", "AddV2"))
     assert "MatMul" in [tensor.op.type for tensor in bias.inputs]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_gradient_of_a_bias_on_a_gpu_is_a_product(dtype, monkeypatch):
+    """Forced here on the CPU, with whole numbers, of which neither dtype rounds any."""
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["a GPU"])
+    random = np.random.default_rng(2)
+    x, upstream = (random.integers(-3, 4, (2, 3, width)).astype("float32") for width in (6, 4))
+    layer = Dense(4, dtype=f"mixed_{dtype}")
+    layer.build((None, None, 6))
+    kernel, bias = (random.integers(-3, 4, weight.shape).astype("float32") for weight in layer.weights)
+    layer.set_weights([kernel, bias])
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None, 6))], autograph=False)
+    def step(x):
+        with tf.GradientTape() as tape:
+            output = layer(x)
+        return output, tape.gradient(output, layer.trainable_weights, tf.cast(upstream, dtype))
+
+    graph = step.get_concrete_function().graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    assert not any(node.op == "BiasAddGrad" for node in nodes)
+    output, (of_kernel, of_bias) = step(x)
+    np.testing.assert_array_equal(tf.cast(output, tf.float32), x @ kernel + bias)
+    np.testing.assert_array_equal(of_kernel, np.einsum("abi,abj->ij", x, upstream))
+    np.testing.assert_array_equal(of_bias, upstream.sum(axis=(0, 1)))

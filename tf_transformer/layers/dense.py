@@ -7,6 +7,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.device import on_gpu
+from tf_transformer.layers.gradient import custom_gradient
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class Dense(keras.layers.Dense):
@@ -27,5 +30,19 @@ class Dense(keras.layers.Dense):
         *positions, width = ops.shape(inputs)
         x = ops.matmul(ops.reshape(inputs, (-1, width)), self.kernel)
         if self.use_bias:
-            x = ops.add(x, self.bias)
+            # A CPU takes product and bias as one operation, which a gradient of its own would keep apart.
+            add = _add_in_half_precision if on_gpu() and x.dtype in ("bfloat16", "float16") else ops.add
+            x = add(x, ops.convert_to_tensor(self.bias, x.dtype))
         return ops.reshape(self.activation(x), (*positions, self.units))
+
+
+@custom_gradient
+def _add_in_half_precision(x: Any, bias: Any) -> tuple[Any, Any]:
+    """`x + bias`, (rows, units), with the bias's gradient as a product: TensorFlow's own takes three times as long."""
+    import tensorflow as tf
+
+    def gradient(upstream: Any) -> tuple[Any, Any]:
+        ones = ops.ones((1, ops.shape(upstream)[0]), upstream.dtype)
+        return upstream, ops.matmul(ones, upstream)[0]
+
+    return tf.nn.bias_add(x, bias), gradient

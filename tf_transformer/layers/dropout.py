@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.device import on_gpu
+
 # A number decides with 16 bits whether it is kept: half of what a uniform float32 would take to draw.
 LEVELS = 2**16
 
@@ -66,7 +68,7 @@ def _keep(inputs: Any, kept: Any, scale: float) -> Any:
         import tensorflow as tf
 
         # A selection would be one more pass over memory, forwards and backwards. Of bfloat16 GPUs don't have the other.
-        if inputs.dtype != tf.bfloat16 or not tf.config.list_physical_devices("GPU"):
+        if inputs.dtype != tf.bfloat16 or not on_gpu():
             # The mask is scaled, not the product: the gradient then takes one multiplication too.
             return tf.math.multiply_no_nan(inputs, tf.cast(kept, inputs.dtype) * scale)
     return ops.where(kept, inputs * scale, ops.zeros((), inputs.dtype))

@@ -14,10 +14,14 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from tf_transformer.layers.device import on_gpu
 from tf_transformer.layers.masks import token_weights
 
-# Logits in a chunk, 64 MiB: enough rows for the matrix products to run at full speed, whatever the vocabulary.
+# Logits in a chunk, 64 MiB: enough rows for a CPU's matrix products to run at full speed, whatever the vocabulary.
 CHUNK_LOGITS = 2**24
+
+# A GPU needs more rows for that, and waits for the CPU between chunks. 512 MiB.
+GPU_CHUNK_LOGITS = 2**27
 
 # Rows in a chunk of float16, whose states are divided by as many before they are summed: the quotients of more rows
 # would be smaller than what float16 holds with all its digits.
@@ -49,7 +53,7 @@ def projected_cross_entropy(
     label_smoothing: float = 0.0,
     r_drop: float = 0.0,
     training: bool = True,
-    chunk_logits: int = CHUNK_LOGITS,
+    chunk_logits: int | None = None,
 ) -> TokenSums:
     """Sums the smoothed cross-entropy of `softmax(states @ embeddings^T)`; no more than a chunk of logits ever exists.
 
@@ -67,7 +71,8 @@ def projected_cross_entropy(
         label_smoothing: epsilon_ls.
         r_drop: alpha.
         training: whether there will be a gradient.
-        chunk_logits: how many logits may exist at a time; one row's in any case.
+        chunk_logits: how many logits may exist at a time, one row's in any case; None for `CHUNK_LOGITS`, or
+            `GPU_CHUNK_LOGITS` on a GPU.
 
     Returns:
         The sums.
@@ -83,6 +88,8 @@ def projected_cross_entropy(
     labels = ops.cast(labels, "int32")
     real = token_weights(labels)
     copies = states if r_drop else states[None]
+    if chunk_logits is None:
+        chunk_logits = GPU_CHUNK_LOGITS if on_gpu() else CHUNK_LOGITS
     settings = {"label_smoothing": label_smoothing, "r_drop": r_drop, "chunk_logits": chunk_logits}
     constants = ops.stop_gradient(copies), ops.stop_gradient(ops.cast(embeddings, states.dtype))
     sums, gradients = _chunked(*constants, labels, real, gradients=training, **settings)
