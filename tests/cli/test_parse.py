@@ -6,8 +6,11 @@ import pytest
 import tensorflow as tf
 
 from tests.cli.command import assert_mistake
-from tests.tiny_parser import TREES, tiny_parser, tiny_parser_export, write_trees
+from tests.tiny_parser import TREES, parsing_settings, tiny_parser, tiny_parser_export, write_trees
+from tests.tiny_run import RECIPE
+from tf_transformer.experiment import train
 from tf_transformer.parsing import ParseScorer, clean, read_tree
+from tf_transformer.recipe import load_recipe
 
 GOLD = [clean(read_tree(tree)) for tree in TREES]
 SENTENCES = [" ".join(tree.words()) for tree in GOLD]
@@ -75,6 +78,16 @@ def test_evaluate_scores_what_parse_says(command, run, sentences, tmp_path):
     told = command("evaluate", run, "--trees", trees, "--beam-size", 2, "--alpha", 0.1).lines
     assert told[0].startswith(f"F1 {scores['f1']:.2f}   recall {scores['recall']:.2f}, precision ")
     assert told[1].endswith("at most 40 words, 24 sentences")
+
+
+def test_evaluate_knows_whether_the_model_writes_tags(command, tmp_path):
+    """Its perplexity is that of the end of training; of trees without tags it would be that of other tokens."""
+    write_trees(tmp_path)
+    changes = {"data__tags": "true", "training__steps": 2, "tensorboard__bleu": 0}
+    run = train(load_recipe(RECIPE, parsing_settings(tmp_path, **changes)), tmp_path / "run")
+    before = json.loads(run.scores.read_text())
+    after = json.loads(command("evaluate", run.path, "--trees", tmp_path / "trees.mrg", "--json").out)
+    assert after["perplexity"] == pytest.approx(before["perplexity"], rel=1e-5)
 
 
 @pytest.mark.slow

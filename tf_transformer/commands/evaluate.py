@@ -134,7 +134,6 @@ def _evaluate_parser(
     from tf_transformer.parsing.reading import TreeFiles
 
     trees = list(TreeFiles(file))  # mistakes in the file are reported before the model is loaded
-    pairs = TreePairs(trees)
     load = session_loader(model, optimise=len(trees) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.parses import evaluate_parses, load_parse
@@ -143,13 +142,15 @@ def _evaluate_parser(
     where = {"trees": str(file), **changes, **given(grammar=grammar)}
     if is_run(model):
         from tf_transformer import experiment
+        from tf_transformer.recipe import load_recipe
 
         run = RunDirectory.of_model(model)
+        pairs = TreePairs(trees, load_recipe(run.recipe).data.tags)
         scores = experiment.evaluate(run, pairs, False, batch_size, changes, cores(), grammar=grammar)
         _show_and_keep({**where, **scores}, run, as_json)
     else:
         function = load_parse(model, changes, grammar, load)
-        show_scores({**where, **evaluate_parses(function, pairs.trees(), batch_size, cores())}, as_json)
+        show_scores({**where, **evaluate_parses(function, TreePairs(trees).trees(), batch_size, cores())}, as_json)
 
 
 def _show_and_keep(scores: dict[str, Any], run: RunDirectory, as_json: bool) -> None:
