@@ -90,8 +90,10 @@ def test_the_package_of_a_run(tiny_run_directory, tmp_path):
     )
     page = (root / "README.md").read_text(encoding="utf-8")
     assert "It translates from en to de. To use it, install it in Argos Translate." in page
-    # It knows them by heart, also rounded to int8.
-    assert AsArgosTranslate(root)([source for source, _ in PAIRS])[0] == [target for _, target in PAIRS]
+    # What int8 rounds away depends on the CPU: the translations are those of a folder of CTranslate2 in int8.
+    sources = [source for source, _ in PAIRS]
+    engine = engine_of(tiny_run_directory, tmp_path / "ct2", "int8")
+    assert_same(AsArgosTranslate(root)(sources), engine(sources))
 
 
 def test_translations_are_those_of_the_engine(tiny_run_directory, tmp_path):
