@@ -43,6 +43,6 @@ def separate(tmp_path_factory):
     return random_marian(tmp_path_factory.mktemp("separate"), 1, separate=True, tie_word_embeddings=False)
 
 
-def engine_of(run, path, *quantization):
+def engine_of(run, path, quantization=None):
     """What translates as Argos Translate should, by this package's engine."""
-    return load_ctranslate2(export_run_ctranslate2(run, path, *quantization), AS_ARGOS)
+    return load_ctranslate2(export_run_ctranslate2(run, path, quantization), AS_ARGOS)

@@ -26,6 +26,7 @@ from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair
 from tf_transformer.tokenizers.base import END_ID
 
 BYTES = slice(4, 260)  # behind the special pieces
+SOURCES, TARGETS = (list(texts) for texts in zip(*PAIRS, strict=True))
 
 
 def unpacked(package, folder):
@@ -91,15 +92,17 @@ def test_the_package_of_a_run(tiny_run_directory, tmp_path):
     page = (root / "README.md").read_text(encoding="utf-8")
     assert "It translates from en to de. To use it, install it in Argos Translate." in page
     # What int8 rounds away depends on the CPU: the translations are those of a folder of CTranslate2 in int8.
-    sources = [source for source, _ in PAIRS]
     engine = engine_of(tiny_run_directory, tmp_path / "ct2", "int8")
-    assert_same(AsArgosTranslate(root)(sources), engine(sources))
+    assert_same(AsArgosTranslate(root)(SOURCES), engine(SOURCES))
 
 
 def test_translations_are_those_of_the_engine(tiny_run_directory, tmp_path):
     root = unpacked(export_run_argos(tiny_run_directory, tmp_path / "tiny.argosmodel"), tmp_path / "unpacked")
-    texts = [*TEXTS, *(source for source, _ in PAIRS[::5])]
-    assert_same(AsArgosTranslate(root)(texts), engine_of(tiny_run_directory, tmp_path / "ct2")(texts))
+    translate = AsArgosTranslate(root)
+    texts = [*TEXTS, *SOURCES[::5]]
+    assert_same(translate(texts), engine_of(tiny_run_directory, tmp_path / "ct2")(texts))
+    # It knows them by heart.
+    assert translate(SOURCES)[0] == TARGETS
 
 
 def test_an_imported_model_with_two_sentencepiece_models(separate, tmp_path):
