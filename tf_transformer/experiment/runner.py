@@ -102,6 +102,13 @@ def _train(
     check_batch_tokens(recipe.data.batch_tokens, recipe.data.max_length, row_multiple)
     if recipe.data.shuffle_buffer is not None:
         console.print("data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
+    if beginning.other_order:
+        console.print(
+            f"--resume {beginning.given}: that run drew its batches in the order of another version of this package; "
+            "this training has other batches than it would have had",
+            highlight=False,
+            markup=False,
+        )
     # Before any data is read, so that what does not fit is told at once.
     origin = open_origin(recipe) if begins_from_model(recipe, beginning) else None
     if not beginning.has_state:

@@ -36,6 +36,8 @@ class Beginning:
         origin: the state of another run that is to be copied, since nothing or not all of it has been yet.
         origin_step: the steps that had been taken there, of a run that goes on too.
         given: the path that `origin` was found by.
+        other_order: whether that run drew its batches in the order of another version, so that it would have had others
+            from here on.
     """
 
     goes_on: bool
@@ -43,6 +45,7 @@ class Beginning:
     origin: Path | None = None
     origin_step: int | None = None
     given: str | None = None
+    other_order: bool = False
 
 
 def find_beginning(recipe: Recipe, run: RunDirectory, resume: str | os.PathLike) -> Beginning:
@@ -74,6 +77,7 @@ def find_beginning(recipe: Recipe, run: RunDirectory, resume: str | os.PathLike)
         origin=origin,
         origin_step=state_step(origin) if origin else None,
         given=given,
+        other_order=bool(origin) and _read_start(run_of(origin)).get("order") != ORDER,
     )
 
 
