@@ -61,19 +61,26 @@ def without_what_is_no_state(folder):
     return {name: held for name, held in contents(folder).items() if held is not None and not name.endswith("/lock")}
 
 
-@pytest.mark.parametrize("resume", ["the same", "auto"])
-def test_the_same_command_begins_it_whatever_was_there(killed, until_it_begins, tmp_path, resume):
-    """With auto it goes on as soon as it is written down whose state it begins from."""
+@pytest.mark.parametrize("ways", ["in turn", pytest.param("both", marks=pytest.mark.slow)])
+def test_the_same_command_begins_it_whatever_was_there(killed, until_it_begins, tmp_path, ways):
+    """With auto it goes on as soon as it is written down whose state it begins from.
+
+    From then on each copy is gone on with in one of the two ways, in turn, or in both.
+    """
     recipe, stopped, whole, copies = killed
-    before = contents(stopped)
+    before, written = contents(stopped), 0
     for copy in copies:
-        run = RunDirectory(tmp_path / copy.name)
-        shutil.copytree(copy, run.path)
-        if resume == "auto" and not (run.training_state / resuming.START).exists():
-            continue
-        with pytest.raises(Begun, match="^5$"):
-            experiment.train(recipe, run.path, resume=stopped if resume == "the same" else "auto")
-        assert without_what_is_no_state(run.path) == without_what_is_no_state(whole), copy.name
+        resumes = [stopped]
+        if (RunDirectory(copy).training_state / resuming.START).exists():
+            resumes = [stopped, "auto"] if ways == "both" else [("auto", stopped)[written % 2]]
+            written += 1
+        for number, resume in enumerate(resumes):
+            run = RunDirectory(tmp_path / f"{copy.name}-{number}")
+            shutil.copytree(copy, run.path)
+            with pytest.raises(Begun, match="^5$"):
+                experiment.train(recipe, run.path, resume=resume)
+            assert without_what_is_no_state(run.path) == without_what_is_no_state(whole), (copy.name, resume)
+    assert written > 3
     assert contents(stopped) == before
 
 

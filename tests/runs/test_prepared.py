@@ -180,14 +180,6 @@ def test_a_training_that_was_killed_while_it_prepared_goes_on(short, trained, tm
         experiment.train(short, run.path)
 
 
-def test_ctrl_c_in_a_training_leaves_its_prepared_data(short, tmp_path, monkeypatch):
-    with ctrl_c_after(1):
-        experiment.train(short, tmp_path / "run")
-    nothing_is_prepared(monkeypatch)
-    run = experiment.train(short, tmp_path / "run")
-    assert run.step_checkpoints()[-1].name == "step-00000002.keras"
-
-
 # -- several sources ----
 
 
@@ -201,8 +193,17 @@ def mixed(short, tmp_path):
     return load_recipe(tmp_path / "one.yaml", [f"data.train={sources}"])
 
 
-def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console):
-    run = experiment.train(mixed, tmp_path / "run", console)
+def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console, monkeypatch):
+    """After Ctrl-C another weight is told, and what was prepared is still there."""
+    with ctrl_c_after(1):
+        experiment.train(mixed, tmp_path / "run", console)
+    first, second = mixed.data.train
+    other = with_data(mixed, train=(first, second.model_copy(update={"weight": 3.0})))
+    with pytest.raises(UserError, match=r"an interrupted training that differs in data\.train"):
+        experiment.train(other, tmp_path / "run")
+    nothing_is_prepared(monkeypatch)
+    run = experiment.train(mixed, tmp_path / "run")
+    monkeypatch.undo()
     said = console.file.getvalue()
     assert re.search(r"^train, pairs.en and pairs.de: 24 of 24 pairs kept", said, re.MULTILINE)
     assert re.search(r"^train, back.en and back.de: 6 of 6 pairs kept", said, re.MULTILINE)
@@ -222,17 +223,8 @@ def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console
     ]
 
 
-def test_another_weight_is_told_when_a_training_is_to_go_on(mixed, tmp_path):
-    with ctrl_c_after(1):
-        experiment.train(mixed, tmp_path / "run")
-    first, second = mixed.data.train
-    other = with_data(mixed, train=(first, second.model_copy(update={"weight": 3.0})))
-    with pytest.raises(UserError, match=r"an interrupted training that differs in data\.train"):
-        experiment.train(other, tmp_path / "run")
-
-
 def test_noise_is_drawn_once_and_tokenised_once(short, tmp_path, console, monkeypatch):
-    """Clean pairs and two noised copies; a training with another seed, and one that goes on, find them prepared."""
+    """Clean pairs and two noised copies; a training that goes on after Ctrl-C, and another run, find them prepared."""
     save_recipe(with_data(short, prepared=str(tmp_path / "shared")), tmp_path / "one.yaml")
     copies = ", ".join(f"{{files: [pairs.en, pairs.de], noise: {{typos: 0.5, seed: {seed}}}}}" for seed in (1, 2))
     noisy = load_recipe(tmp_path / "one.yaml", [f"data.train=[{{files: [pairs.en, pairs.de]}}, {copies}]"])
@@ -247,7 +239,8 @@ def test_noise_is_drawn_once_and_tokenised_once(short, tmp_path, console, monkey
     assert "pairs.en and pairs.de with noise (typos 0.5, seed 1): 24 of 24" in console.file.getvalue()
     nothing_is_prepared(monkeypatch)
     run = experiment.train(noisy, tmp_path / "run")
-    assert same_weights(run, experiment.train(noisy, tmp_path / "undisturbed"))
+    assert run.step_checkpoints()[-1].name == "step-00000002.keras"
+    experiment.prepare(noisy, tmp_path / "undisturbed", Console(quiet=True))
     assert load_recipe(run.recipe) == noisy
     assert "pairs.en and pairs.de with noise (typos 0.5, seed 2) (weight 1)" in run.card.read_text(encoding="utf-8")
     monkeypatch.undo()
