@@ -41,10 +41,8 @@ def test_it_learns_by_its_recipe(run):
     assert translations == [target for _, target in PAIRS]
 
 
-# The compiled search is traced beside the other, and compiled by no call here.
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_its_export_translates_alike(run, tmp_path, compiled):
-    folder = export_run(run[0], tmp_path / "1", compiled=compiled)
+def test_its_export_translates_alike(run, tmp_path):
+    folder = export_run(run[0], tmp_path / "1")
     loaded = tf.saved_model.load(folder)
     output = loaded.signatures["translate"](text=tf.constant([source for source, _ in PAIRS]))
     assert [text.decode() for text in output["translation"].numpy()] == [target for _, target in PAIRS]
