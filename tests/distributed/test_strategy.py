@@ -227,6 +227,7 @@ def test_a_model_that_a_translator_built_trains_on_all_devices():
     assert strategy.num_replicas_in_sync == 2 and after > before
 
 
+@pytest.mark.slow  # a translator builds it there in the test above
 def test_a_model_may_be_built_outside_of_its_scope():
     """What comes to mind before a look at its summary, say."""
     strategy = make_strategy("mirrored")

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -308,25 +305,3 @@ def test_a_sentence_longer_than_the_positions_is_refused(model):
         model((long, TARGET[:1]))
     with pytest.raises(ValueError, match="13 tokens is longer than the 12 positions"):
         model((SOURCE[:1], long))
-
-
-LOAD = """
-import sys
-import tf_transformer
-assert "keras" not in sys.modules, "the package is no longer lazy: this test has lost its point"
-model = tf_transformer.load_model(sys.argv[1])
-import numpy as np
-data = np.load(sys.argv[2])
-np.save(sys.argv[3], model((data["source"], data["target"])))
-print(type(model).__name__)
-"""
-
-
-def test_a_keras_file_loads_in_a_new_process(model, tmp_path):
-    path, inputs, output = tmp_path / "model.keras", tmp_path / "inputs.npz", tmp_path / "output.npy"
-    model.save(path)
-    np.savez(inputs, source=SOURCE, target=TARGET)
-    done = subprocess.run([sys.executable, "-c", LOAD, path, inputs, output], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == ["Transformer"]
-    np.testing.assert_allclose(np.load(output), model((SOURCE, TARGET)), atol=1e-6)
