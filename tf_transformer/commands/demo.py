@@ -9,6 +9,7 @@ from rich.console import Console
 from tf_transformer.commands.app import app
 from tf_transformer.commands.recipes import OWN
 from tf_transformer.terminal import quiet_tensorflow
+from tf_transformer.training.freed_memory import keep_freed_memory
 
 
 @app.command()
@@ -17,6 +18,7 @@ def demo() -> None:
     from tf_transformer.recipe import load_recipe
 
     recipe = load_recipe(OWN / "recipes" / "demo.yaml")
+    keep_freed_memory()
     with quiet_tensorflow():
         from tf_transformer.demo import run_demo
 

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
 from tf_transformer.terminal import notes, quiet_tensorflow
+from tf_transformer.training.freed_memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from tf_transformer.sweep.results import Row
@@ -44,6 +45,7 @@ def sweep(
     from tf_transformer.sweep.settings import load_sweep
 
     loaded, runs = load_sweep(file, overrides or [])
+    keep_freed_memory()
     with quiet_tensorflow():
         from tf_transformer.sweep.picture import plot_rows
         from tf_transformer.sweep.results import as_csv, compare

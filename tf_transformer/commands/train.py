@@ -25,6 +25,7 @@ from tf_transformer.terminal import (
     notes,
     quiet_tensorflow,
 )
+from tf_transformer.training.freed_memory import keep_freed_memory
 
 
 @app.command()
@@ -60,6 +61,7 @@ def train(
         raise typer.Exit(run_workers(["train", *words], workers))
     if loaded.training.jit_compile:
         keep_what_xla_compiles()
+    keep_freed_memory()
     with quiet_tensorflow():
         from tf_transformer import experiment
 

@@ -8,6 +8,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "alignment": ["alignment_loss"],
         "callbacks": ["AveragedWeights", "EpochEnds", "Pace", "ValidationBleu"],
         "data_wait": ["DataWait"],
+        "freed_memory": ["keep_freed_memory"],
         "freezing": ["freeze"],
         "loss": ["SmoothedCrossEntropy"],
         "progress": ["ProgressBar"],
