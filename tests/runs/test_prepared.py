@@ -23,6 +23,7 @@ from tf_transformer.experiment import preparing as experiment_preparing
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.resuming import find_beginning
 
 
 @pytest.fixture
@@ -121,9 +122,10 @@ def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, undistur
     assert same_weights(run, undisturbed)
 
 
-def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped):
-    """And nothing of it is changed, so that the version that began it can finish it."""
+def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped, console, tmp_path):
+    """And nothing of it is changed, so that the version that began it can finish it; another may begin from it."""
     loaded, run = stopped
+    assert not find_beginning(loaded, RunDirectory(tmp_path / "other"), run.path).other_order
     start = run.training_state / "start.json"
     began = json.loads(start.read_bytes())
     for earlier in ({key: value for key, value in began.items() if key != "order"}, {**began, "order": 1}):
@@ -134,6 +136,9 @@ def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped):
         ) as e:
             experiment.train(loaded, run.path)
         assert "\n" not in str(e.value) and contents(run.path) == before
+    experiment.train(loaded, tmp_path / "other", console, resume=run.path)
+    assert "that run drew its batches in the order of another version" in console.file.getvalue()
+    assert contents(run.path) == before
 
 
 def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, undisturbed, console):
