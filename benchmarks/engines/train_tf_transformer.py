@@ -11,8 +11,9 @@ def load(options: Options, batches: list[Batch]) -> Training:
 
     from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, TransformerAdam
     from tf_transformer.distributed.strategy import set_single_threaded_operations
-    from tf_transformer.training import TokenCount
+    from tf_transformer.training import TokenCount, keep_freed_memory
 
+    keep_freed_memory()  # as the command `train` does
     side_by_side = options.get("side_by_side", False)
     if side_by_side:
         set_single_threaded_operations(options["threads"])
