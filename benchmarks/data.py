@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # of the processes below
@@ -42,7 +43,9 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=25_000)
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), help="the most to prepare with")
     steps = ["corpus", "prepare", "batches", "streamed", "start", "going-on"]
-    parser.add_argument("--steps", nargs="+", default=steps, choices=steps)
+    parser.add_argument("--steps", nargs="+", default=steps, choices=[*steps, "opennmt"])
+    opennmt = Path(__file__).parents[1] / ".venv-opennmt/bin/python"
+    parser.add_argument("--opennmt-python", default=opennmt, help="has OpenNMT-tf; `make bench-train` makes one")
     arguments = parser.parse_args()
     root = arguments.folder.resolve()
     root.mkdir(parents=True, exist_ok=True)
@@ -58,6 +61,8 @@ def main() -> None:
             _in_a_process(f"measure_batches({str(recipe)!r})")
         elif step == "streamed":
             _in_a_process(f"measure_streamed({str(recipe)!r})")
+        elif step == "opennmt":
+            measure_opennmt(recipe, arguments.opennmt_python, arguments.batch_tokens)
         elif step == "start":
             measure_start(recipe, root / "run", 0)
         else:
@@ -188,6 +193,25 @@ def measure_streamed(recipe: str, number: int = 200) -> None:
         f"{padding_share(batches, first=number):.1%}",
         flush=True,
     )
+
+
+def measure_opennmt(recipe: Path, python: Path, batch_tokens: int, number: int = 200) -> None:
+    """OpenNMT-tf's batches of the same tokens, whose numbers are the words of its text files."""
+    from tf_transformer.data.prepared.store import PreparedPairs
+    from tf_transformer.recipe import load_recipe
+
+    loaded, folder = load_recipe(recipe), recipe.parent / "opennmt"
+    folder.mkdir(exist_ok=True)
+    prepared = PreparedPairs(recipe.parent / "prepared" / "train")
+    for name, side in (("source", prepared.source), ("target", prepared.target)):
+        with open(folder / f"train.{name}", "w") as file:
+            for begin, end in pairwise(side.offsets):
+                file.write(" ".join(map(str, side.ids[begin:end])) + "\n")
+    words = ["<blank>", "<s>", "</s>", *map(str, range(loaded.tokenizer.vocab_size))]
+    (folder / "vocabulary").write_text("\n".join(words) + "\n")
+    script = Path(__file__).parent / "engines/data_opennmt.py"
+    sizes = [str(size) for size in (batch_tokens, loaded.data.max_length, number)]
+    subprocess.run([python, script, folder, *sizes], check=True)
 
 
 def private_megabytes() -> float:

@@ -96,6 +96,7 @@ ENGINES = {
     "torch.nn.Transformer": {
         "eager": Setting("train_torch.py", "peers", {"compile": False}),
         "torch.compile": Setting("train_torch.py", "peers", {"compile": True}),
+        "two processes": Setting("train_torch.py", "peers", {"compile": False, "processes": 2}),
     },
     "JoeyNMT": {"eager": Setting("train_joeynmt.py", "joeynmt")},
     FLOOR: {
@@ -117,7 +118,7 @@ GPU_ENGINES = {
         "graph": Setting("train_keras.py", "own", {"jit_compile": False}),
         "XLA": Setting("train_keras.py", "own", {"jit_compile": True}),
     },
-    "torch.nn.Transformer": ENGINES["torch.nn.Transformer"],
+    "torch.nn.Transformer": {name: ENGINES["torch.nn.Transformer"][name] for name in ("eager", "torch.compile")},
     FLOOR: {"PyTorch": ENGINES[FLOOR]["PyTorch"]},
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch_processes import Share, in_processes
 from torch_rounds import in_precision, set_up_device, torch_training
 from torch_weights import Weights
 from training_worker import DROPOUT, LABEL_SMOOTHING, Batch, Options, Training, checked_rows, serve
@@ -77,6 +78,13 @@ def assign_weights(model: Translator, arrays: dict[str, np.ndarray]) -> None:
 
 
 def load(options: Options, batches: list[Batch]) -> Training:
+    if options.get("processes"):
+        return in_processes(make, options, batches)
+    return make(options, batches)
+
+
+def make(options: Options, batches: list[Batch], share: Share | None = None) -> Training:
+    """The training of all rows, or of a process's share of them."""
     device = set_up_device(options)
     torch.backends.mha.set_fastpath_enabled(False)  # evaluation's; it doesn't work with autocast
     with np.load(options["weights"]) as file:
@@ -95,9 +103,19 @@ def load(options: Options, batches: list[Batch]) -> Training:
         look_ahead = torch.ones(batch.target.shape[1], batch.target.shape[1], dtype=torch.bool).triu(1)
         return *(torch.tensor(ids, dtype=torch.int64, device=device) for ids in batch), look_ahead.to(device)
 
+    checked = tensors(checked_rows(batches))
+    if share is not None:
+        parallel = torch.nn.parallel.DistributedDataParallel(model)
+
+        def step(weight: float, *batch: torch.Tensor) -> torch.Tensor:
+            source, target, labels, look_ahead = batch
+            return weight * criterion(parallel(source, target, look_ahead).flatten(0, 1), labels.flatten())
+
+        shares = [(share.weight(batch), *tensors(share.rows(batch))) for batch in batches]
+        return torch_training(model, step, loss, shares, checked)
     loss = in_precision(loss, options)
     step = torch.compile(loss, dynamic=True) if options["compile"] else loss
-    return torch_training(model, step, loss, [tensors(batch) for batch in batches], tensors(checked_rows(batches)))
+    return torch_training(model, step, loss, [tensors(batch) for batch in batches], checked)
 
 
 if __name__ == "__main__":
