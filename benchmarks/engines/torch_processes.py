@@ -7,32 +7,10 @@ import tempfile
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from protocol import memory
-from training_worker import Batch, Options, Training, load_batches
-
-
-class Share(NamedTuple):
-    """A process's part of all batches.
-
-    Attributes:
-        rank: its number, from 0.
-        processes: how many there are.
-    """
-
-    rank: int
-    processes: int
-
-    def rows(self, batch: Batch) -> Batch:
-        """Its rows of a batch, which has rows of like length."""
-        return Batch(*(ids[self.rank :: self.processes] for ids in batch))
-
-    def weight(self, batch: Batch) -> float:
-        """What its mean loss a token is multiplied by, so that the mean over the processes is that of all tokens."""
-        return float((self.rows(batch).labels != 0).sum() / (batch.labels != 0).sum() * self.processes)
-
+from training_worker import Batch, Options, Share, Training, load_batches
 
 Make = Callable[[Options, list[Batch], Share], Training]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch_processes import Share, in_processes
+from torch_processes import in_processes
 from torch_rounds import in_precision, set_up_device, torch_training
 from torch_weights import Weights
-from training_worker import DROPOUT, LABEL_SMOOTHING, Batch, Options, Training, checked_rows, serve
+from training_worker import DROPOUT, LABEL_SMOOTHING, Batch, Options, Share, Training, checked_rows, serve
 
 
 class Translator(torch.nn.Module):

@@ -36,6 +36,26 @@ class Batch(NamedTuple):
     labels: np.ndarray
 
 
+class Share(NamedTuple):
+    """A process's part of all batches.
+
+    Attributes:
+        rank: its number, from 0.
+        processes: how many there are.
+    """
+
+    rank: int
+    processes: int
+
+    def rows(self, batch: Batch) -> Batch:
+        """Its rows of a batch, which has rows of like length."""
+        return Batch(*(ids[self.rank :: self.processes] for ids in batch))
+
+    def weight(self, batch: Batch) -> float:
+        """What its mean loss a token is multiplied by, so that the mean over the processes is that of all tokens."""
+        return float((self.rows(batch).labels != 0).sum() / (batch.labels != 0).sum() * self.processes)
+
+
 class Training(NamedTuple):
     """A model under training.
 
@@ -43,7 +63,7 @@ class Training(NamedTuple):
         parameters: how many numbers are trained.
         train: makes one update with each batch, in their order, and returns when the last one is done.
         loss: the smoothed loss a token of the checked rows, dropout off; None where nothing is learned.
-        peak_mib: the most memory of the GPU so far in MiB; None on the CPU.
+        peak_mib: the most memory so far in MiB, of a GPU or of several processes; None for this process's own.
     """
 
     parameters: int

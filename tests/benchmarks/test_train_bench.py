@@ -115,6 +115,26 @@ def test_the_floor_is_all_products_of_a_step(benchmarks):
     assert sum(products) == sum(in_parts) == rows * (source * by_source + target * by_target + scores)
 
 
+def test_processes_share_a_batch_so_that_their_mean_loss_is_that_of_all_tokens(benchmarks):
+    from training_worker import Batch, Share
+
+    generator = np.random.default_rng(0)
+    labels = np.where(generator.random((7, 5)) < 0.6, generator.integers(1, 9, (7, 5)), 0)
+    batch = Batch(labels, labels, labels)
+    token_losses = generator.random(labels.shape)
+    mean = token_losses[labels != 0].mean()
+
+    shares = [Share(rank, 2) for rank in range(2)]
+    rows = np.concatenate([share.rows(batch).labels for share in shares])
+    assert sorted(map(tuple, rows)) == sorted(map(tuple, labels))
+    means = []
+    for share in shares:
+        own = share.rows(Batch(token_losses, token_losses, token_losses)).labels
+        means.append(share.weight(batch) * own[share.rows(batch).labels != 0].mean())
+    # What DistributedDataParallel does with the gradients of its processes.
+    assert np.mean(means) == pytest.approx(mean)
+
+
 def test_the_table_has_medians_of_rounds_and_of_the_ratios_in_a_turn(benchmarks):
     from training_report import TrainingResult, settings_tried, training_table
 
