@@ -50,6 +50,9 @@ def forward_products(batch: Batch, sizes: dict[str, int]) -> Iterator[Product]:
 
 
 def _numpy(options: Options) -> Library:
+    if options["precision"] != "float32":
+        raise SystemExit("NumPy has no bfloat16")
+
     def multiply(a: np.ndarray, b: np.ndarray, transpose_a: bool, transpose_b: bool) -> np.ndarray:
         return np.matmul(a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b)
 
@@ -60,7 +63,8 @@ def _tensorflow(options: Options) -> Library:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(options["threads"])
-    return tf.matmul, tf.constant, _nothing
+    dtype = tf.float32 if options["precision"] == "float32" else tf.bfloat16
+    return tf.matmul, lambda array: tf.constant(array, dtype), _nothing
 
 
 def _torch(options: Options) -> Library:

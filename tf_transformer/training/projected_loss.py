@@ -152,7 +152,8 @@ def _chunked(
         label = ops.tile(ops.slice(padded_labels, (start,), (size,)), [number_of_copies])
         weight = share * ops.tile(ops.slice(padded_real, (start,), (size,)), [number_of_copies])
         # Transposed here, where the product takes it as it lies: before the loop it would be one more matrix.
-        logits = ops.cast(ops.matmul(x, ops.transpose(embeddings)), "float32")
+        narrow = ops.matmul(x, ops.transpose(embeddings))
+        logits = ops.cast(narrow, "float32")
         probabilities = ops.softmax(logits)
         # Without `initial` Keras refuses, in eager mode, the chunk of no rows that padding alone may come to.
         highest = ops.max(logits, axis=-1, initial=-float("inf"))
@@ -161,7 +162,8 @@ def _chunked(
         # A label that is none of the vocabulary's would take another row's logit.
         token = ops.clip(label, 0, vocabulary - 1)
         places = ops.arange(ops.shape(label)[0]) * vocabulary + token
-        of_label = ops.where(label == token, ops.take(ops.reshape(logits, (-1,)), places), float("nan"))
+        of_label = ops.cast(ops.take(ops.reshape(narrow, (-1,)), places), "float32")
+        of_label = ops.where(label == token, of_label, float("nan"))
         cross_entropy = log_normaliser - of_label
         mean_logit = ops.matmul(ops.cast(x, "float32"), mean_embedding[:, None])[:, 0]
         smoothed = cross_entropy + label_smoothing * (of_label - mean_logit)
@@ -174,13 +176,15 @@ def _chunked(
         sums = sums + ops.stack([loss, ops.sum(cross_entropy * weight), ops.sum(correct * weight)])
         if gradients:
             if is_half:
-                if label_smoothing:
-                    of_logits = of_logits - label_smoothing / vocabulary
-                at_label = ops.take(ops.reshape(of_logits, (-1,)), places) - (1 - label_smoothing)
+                smoothing = label_smoothing / vocabulary
+                at_label = ops.take(ops.reshape(of_logits, (-1,)), places) - smoothing - (1 - label_smoothing)
                 at_label = ops.where(label == token, at_label, float("nan"))
-                indices = ops.stack([ops.arange(ops.shape(label)[0]), token], axis=1)
-                of_logits = ops.scatter_update(of_logits, indices, at_label)  # a few numbers, without another pass
+                if label_smoothing:
+                    of_logits = of_logits - smoothing
                 of_logits = ops.cast(of_logits * up, x.dtype)
+                # Last, since it copies the matrix, which is half as large now.
+                indices = ops.stack([ops.arange(ops.shape(label)[0]), token], axis=1)
+                of_logits = ops.scatter_update(of_logits, indices, ops.cast(at_label * up, x.dtype))
             weight = weight[:, None]
             update = ops.cast(ops.matmul(of_logits, embeddings), "float32") * (weight / up)
             update = ops.reshape(update, (number_of_copies, size, d_model))
