@@ -14,7 +14,7 @@ def load(options: Options) -> Translate:
     loaded = tf.saved_model.load(options["model"])
     # The lengths that sources are padded to, and the first one that holds the longest.
     lengths = [length for length in (16, 32, 64, 128) if length < 2 * (options["longest_source"] + 1)]
-    if options["batch_size"] <= 2:  # larger batches are faster without
+    if options["batch_size"] * options["beam_size"] <= 8:  # for which `serve` compiles too
         rows = tf.constant([options["batch_size"]] * len(lengths))
         loaded.signatures["warm_up"](rows=rows, lengths=tf.constant(lengths))
 

@@ -1,13 +1,30 @@
 """What is warmed up before the first request."""
 
+import pytest
+
+from tests.tiny_run import tiny_run
+from tf_transformer.decoding import DecodingOptions
+from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.export.compiled import LENGTHS, ROWS
-from tf_transformer.server.versions import PAGE_SIGNATURES, WARM_UP_SHAPES, SavedModelVersion
+from tf_transformer.runs.directory import load_model
+from tf_transformer.server import versions
+from tf_transformer.server.versions import PAGE_SIGNATURES, SavedModelVersion
 
 
-def test_one_sentence_and_two_find_a_program():
-    assert all(rows in ROWS and length in LENGTHS for rows, length in WARM_UP_SHAPES)
-    for length in (16, 32, 64):
-        assert {rows for rows, warm_length in WARM_UP_SHAPES if warm_length == length} == {1, 2}
+@pytest.mark.parametrize(("beam_size", "rows"), [(1, {1, 2, 4, 8}), (4, {1, 2}), (9, {1})])
+def test_the_search_is_compiled_for_batches_of_few_hypotheses(beam_size, rows, tmp_path, monkeypatch):
+    run = tiny_run(tmp_path)
+    options = DecodingOptions(beam_size=beam_size, extra_length=1)
+    translator = Translator(load_model(run.path), run.load_tokenizers(), options, compiled=True)
+    keep = {"translate", "translate_with_options", "warm_up"}  # the others would take time to write
+    translator.functions = {name: translator.functions[name] for name in keep}
+    export_saved_model(translator, tmp_path / "1")
+    monkeypatch.setattr(versions, "WARM_UP_LENGTHS", (16,))
+    version = SavedModelVersion(tmp_path / "1")
+    version.warm_up()
+    warm = version._loaded.translator._compiled.warm.numpy()
+    shapes = {(ROWS[row], LENGTHS[length]) for row, length in zip(*warm.nonzero(), strict=True)}
+    assert shapes == {(n, 16) for n in rows}
 
 
 def test_what_the_page_asks_for_is_warmed_up(tiny_saved_model):

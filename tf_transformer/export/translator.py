@@ -16,7 +16,7 @@ from tf_transformer.decoding import DecodingOptions, align, score_tokens
 from tf_transformer.decoding.options import check_positions
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
-from tf_transformer.export.compiled import CompiledSearch
+from tf_transformer.export.compiled import CompiledSearch, rows_that_pay
 from tf_transformer.export.exploring import Exploring
 from tf_transformer.export.search import Search, lengths
 from tf_transformer.export.signature_options import (
@@ -134,7 +134,7 @@ class Translator(Exploring, tf.Module):
         return translate(texts, prefix)
 
     def warm_up(
-        self, rows: Sequence[int] = (1, 2), lengths: Sequence[int] = (16, 32, 64)
+        self, rows: Sequence[int] | None = None, lengths: Sequence[int] = (16, 32, 64)
     ) -> dict[tuple[int, int], float]:
         """Has XLA compile the search with the translator's own options, which makes `translate` of few texts faster.
 
@@ -143,8 +143,9 @@ class Translator(Exploring, tf.Module):
         many tokens again as the padded source are searched for as ever, with the same result but for rounding.
 
         Args:
-            rows: sentences in a batch: up to 1, 2, 4, 8, 16 or 32. From 4 up, with a beam, and from 8 up, with greedy
-                search, the search that is not compiled was the faster one where it was measured.
+            rows: sentences in a batch: up to 1, 2, 4, 8, 16 or 32. By default those with up to 8 hypotheses: 1 and 2
+                with a beam of 4, 1 to 8 with greedy search. In larger batches the search that is not compiled is the
+                faster one on some machines.
             lengths: tokens of the longest sentence in it, the closing one counted: up to 16, 32, 64 or 128.
 
         Returns:
@@ -158,7 +159,7 @@ class Translator(Exploring, tf.Module):
                 "this translator does not compile its search: make it with compiled=True, and without a temperature"
             )
         seconds = {}
-        for size in product(rows, lengths):
+        for size in product(rows or rows_that_pay(self.options.beam_size), lengths):
             began = time.perf_counter()
             if self.functions["warm_up"](*([number] for number in size))["compiled"].numpy().all():
                 seconds[size] = time.perf_counter() - began

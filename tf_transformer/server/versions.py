@@ -15,9 +15,8 @@ from tf_transformer.errors import UserError
 from tf_transformer.languages import UNKNOWN_LANGUAGE
 from tf_transformer.translation import Translation, as_translation, is_saved_model
 
-# What a search is compiled for, where the model has a signature for that: batches of so many rows and tokens. Larger
-# batches are faster without (docs/decoding.md has the figures).
-WARM_UP_SHAPES = tuple(product((1, 2), (16, 32, 64)))
+# The source tokens that a search is compiled for, where the model has a signature for that.
+WARM_UP_LENGTHS = (16, 32, 64)
 # Digits are text in any language: a short one, and one of a long sentence's length.
 WARM_UP_TEXTS = (b"1", " ".join(map(str, range(1, 21))).encode())
 
@@ -163,7 +162,11 @@ class SavedModelVersion(Version):
         if "warm_up" in self._loaded.signatures:
             import tensorflow as tf
 
-            rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*WARM_UP_SHAPES, strict=True))
+            from tf_transformer.export.compiled import rows_that_pay
+            from tf_transformer.translation import own_options
+
+            shapes = product(rows_that_pay(own_options(self.folder).beam_size), WARM_UP_LENGTHS)
+            rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*shapes, strict=True))
             self._loaded.signatures["warm_up"](rows=rows, lengths=lengths)
         super().warm_up()
         if self.translates:
