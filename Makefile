@@ -14,7 +14,7 @@ BENCH ?=
 
 NOTEBOOK := docs/tutorials/transformer
 
-.PHONY: help demo docs notebook pictures release test test-argos test-beam test-marian test-slow bench-decode bench-layers bench-train lint format clean
+.PHONY: help demo docs notebook pictures release test test-argos test-beam test-marian test-slow bench-decode bench-layers bench-serve bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a small model in minutes"
@@ -25,6 +25,7 @@ help:
 	@echo "make test-argos   have Argos Translate install and use packages, in an environment of its own"
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
+	@echo "make bench-serve MODEL=... SOURCE=... PACKAGE=...  put the server under load (benchmarks/README.md)"
 	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
 	@echo "make docs       build the documentation as a site, in build/docs"
 	@echo "make notebook   make $(NOTEBOOK).ipynb of the .md beside it"
@@ -120,8 +121,12 @@ bench-decode: $(VENV)/.installed .venv-opennmt/.installed .venv-peers/.installed
 bench-train: $(VENV)/.installed .venv-opennmt/.installed .venv-peers/.installed .venv-joeynmt/.installed
 	$(BIN)/python benchmarks/train.py $(RECIPE) $(BENCH)
 
+# PACKAGE is the same model as a package for LibreTranslate.
+bench-serve: $(VENV)/.installed .venv-libretranslate/.installed
+	$(BIN)/python benchmarks/serve.py $(MODEL) --source $(SOURCE) --libretranslate $(PACKAGE) $(BENCH)
+
 bench-layers: $(VENV)/.installed
 	$(BIN)/python benchmarks/layers.py $(BENCH)
 
 clean:
-	rm -rf $(VENV) .venv-argos .venv-beam .venv-marian .venv-opennmt .venv-peers .venv-joeynmt
+	rm -rf $(VENV) .venv-argos .venv-beam .venv-marian .venv-opennmt .venv-peers .venv-joeynmt .venv-libretranslate

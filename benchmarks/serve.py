@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -20,9 +21,9 @@ from typing import Any
 
 from machine import describe_machine
 from processes import EngineProcess
-from served import Served, language_pair, serve_model, serve_plainly
+from served import Served, language_pair, serve_libretranslate, serve_model, serve_plainly
 
-OURS, PLAIN = "tf-transformer serve", "plain server"
+OURS, PLAIN, LIBRETRANSLATE = "tf-transformer serve", "plain server", "LibreTranslate"
 SCRIPT = Path(__file__).with_name("serve.lua")
 # An answer that takes longer counts as lost.
 SECONDS_TO_ANSWER = 60
@@ -105,8 +106,9 @@ def compared(loads: list[Load], library: Library) -> str:
         lines.append(f"64 clients: {median(many.rates) / offline:.2f} of the library's rate (goal: {GOAL_RATE}).")
     if single := found.get((OURS, 1)):
         lines.append(f"One client: p50 {median(single.p50) / one:.2f} times the library's call (goal: {GOAL_ONE}).")
-    if many and (plain := found.get((PLAIN, 64))):
-        lines.append(f"64 clients: {median(many.rates) / median(plain.rates):.2f} times the plain server's rate.")
+    for other, name in ((PLAIN, "the plain server"), (LIBRETRANSLATE, LIBRETRANSLATE)):
+        if many and (theirs := found.get((other, 64))):
+            lines.append(f"64 clients: {median(many.rates) / median(theirs.rates):.2f} times the rate of {name}.")
     return "\n".join(lines)
 
 
@@ -120,8 +122,13 @@ def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Load], Li
         sys.executable, "library.py", {**options, "threads": threads, "streams": threads, "onednn": 0}, folder / "log"
     )
     library, bodies = Library(), folder / "bodies.jsonl"
-    loads = [Load(name, clients) for name in (OURS, PLAIN) for clients in arguments.clients]
-    with serve_model(arguments.model, folder) as ours, serve_plainly(arguments.model, folder) as plain:
+    with ExitStack() as stack:
+        ours = stack.enter_context(serve_model(arguments.model, folder))
+        servers = {OURS: ours, PLAIN: stack.enter_context(serve_plainly(arguments.model, folder))}
+        if package := arguments.libretranslate:
+            served = serve_libretranslate(arguments.libretranslate_python, package, threads, folder)
+            servers[LIBRETRANSLATE] = stack.enter_context(served)
+        loads = [Load(name, clients) for name in servers for clients in arguments.clients]
         pair = language_pair(ours)
         bodies.write_text("".join(json.dumps({"q": text, **pair}) + "\n" for text in texts), encoding="utf-8")
         for turn in range(arguments.rounds + 1):
@@ -132,7 +139,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Load], Li
                 library.rates.append(rate)
                 library.one.append(one)
             for load in loads:
-                counted = put_load(ours if load.server == OURS else plain, bodies, load.clients, arguments.seconds)
+                counted = put_load(servers[load.server], bodies, load.clients, arguments.seconds)
                 tell(f"round {turn}, {load.server}, {load.clients} clients: {counted}")
                 if turn:
                     load.add(counted)
@@ -148,6 +155,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, help="the folder of a version of a SavedModel")
     parser.add_argument("--source", type=Path, required=True, help="sentences, one a line")
+    parser.add_argument("--libretranslate", type=Path, help="the same model as a package for it, FILE.argosmodel")
+    python = Path(__file__).parents[1] / ".venv-libretranslate/bin/python"
+    parser.add_argument("--libretranslate-python", type=Path, default=python, help="has LibreTranslate")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64, 256])
     parser.add_argument("--seconds", type=float, default=15, help="of each server, number of clients and round")
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count; one more comes before them")

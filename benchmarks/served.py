@@ -97,6 +97,12 @@ def serve_plainly(model: Path, folder: Path) -> Served:
     return Served([sys.executable, str(ENGINES / "plain_server.py"), str(model)], folder / "plain_server.log")
 
 
+def serve_libretranslate(python: Path, package: Path, threads: int, folder: Path) -> Served:
+    """Starts LibreTranslate with a package for it, of English to German."""
+    command = [str(python), str(ENGINES / "libretranslate_server.py"), str(package.resolve()), str(threads)]
+    return Served(command, folder / "libretranslate.log")
+
+
 def language_pair(served: Served) -> dict[str, str]:
     """The `source` and `target` that its model translates, as its /languages tells."""
     with urllib.request.urlopen(f"{served.address}/languages", timeout=10) as answer:

@@ -84,17 +84,19 @@ def test_rounds_are_added_and_shown(modules):
     )
 
 
-def test_comparison_is_with_the_library_and_the_plain_server(modules):
+def test_comparison_is_with_the_library_and_the_other_servers(modules):
     serve = modules.serve
     loads = [
         serve.Load(serve.OURS, 1, [9.0], [30.0], [40.0]),
         serve.Load(serve.OURS, 64, [90.0], [700.0], [900.0]),
         serve.Load(serve.PLAIN, 64, [30.0], [2000.0], [3000.0]),
+        serve.Load(serve.LIBRETRANSLATE, 64, [60.0], [1000.0], [1500.0]),
     ]
     told = serve.compared(loads, serve.Library([100.0, 120.0, 80.0], [20.0]))
     assert "64 clients: 0.90 of the library's rate (goal: 0.8)." in told
     assert "One client: p50 1.50 times the library's call (goal: 1.5)." in told
-    assert "64 clients: 3.00 times the plain server's rate." in told
+    assert "64 clients: 3.00 times the rate of the plain server." in told
+    assert "64 clients: 1.50 times the rate of LibreTranslate." in told
 
 
 # -- what is sent ----

@@ -1,0 +1,69 @@
+"""LibreTranslate's server with one package for Argos Translate, in a home of its own that goes with it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+LANGUAGES = "en", "de"
+
+
+def main(package: str, threads: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        os.environ |= {f"XDG_{kind.upper()}_HOME": str(home / kind) for kind in ("data", "config", "cache")}
+        install(package, home)
+        port = free_port()
+        answers = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)  # what it says itself goes into the log
+        address = f"http://127.0.0.1:{port}"
+        threading.Thread(target=tell_when_ready, args=(address, answers), daemon=True).start()
+        from libretranslate.main import main as serve
+
+        sys.argv = ["libretranslate", "--host", "127.0.0.1", "--port", str(port), "--threads", threads]
+        sys.argv += ["--load-only", ",".join(LANGUAGES), "--disable-web-ui"]
+        serve()
+
+
+def install(package: str, home: Path) -> None:
+    """Installs the package, and a model that finds the ends of sentences: LibreTranslate's is on the network."""
+    sys.path.insert(0, str(REPOSITORY))
+    from tests.export.argos.splitter import write_splitter
+
+    splitters = home / "data" / "argos-translate" / "minisbd"
+    splitters.mkdir(parents=True)
+    for language in LANGUAGES:
+        write_splitter(splitters / f"{language}.onnx")
+    os.chdir(home)  # it writes a file of its own beside its models
+    from argostranslate import package as packages
+    from argostranslate import settings
+
+    Path(settings.local_package_index).write_text("[]")  # or it asks the network for one, again and again
+    packages.install_from_path(package)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+def tell_when_ready(address: str, answers) -> None:
+    while True:
+        try:
+            urllib.request.urlopen(f"{address}/languages", timeout=5).close()
+        except OSError:
+            time.sleep(0.2)
+            continue
+        print(address, file=answers, flush=True)
+        return
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
