@@ -26,8 +26,8 @@ def test_the_bar_counts_steps_and_not_executions(at_once):
     bar, optimizer = bar_and_optimizer(console)
     optimizer.iterations.assign(5)
     bar.on_train_begin()
-    for step in range(5 + at_once, 16, at_once):
-        optimizer.iterations.assign(step)
+    bar.on_epoch_begin(0)
+    for step in range(at_once, 11, at_once):
         bar.on_train_batch_end(step - 1, {"loss": 2.5})
     bar.stop()
     said = console.file.getvalue()
@@ -58,6 +58,7 @@ def test_the_lines_tell_compiling_and_waiting(jit_compile, more, first, end):
     console = Console(file=io.StringIO(), width=200)
     bar, _ = bar_and_optimizer(console, jit_compile)
     bar.on_train_begin()
+    bar.on_epoch_begin(0)
     bar.on_train_batch_end(0, {"loss": 2.5})
     bar.on_epoch_end(0, {**FIGURES, **more})
     bar.stop()

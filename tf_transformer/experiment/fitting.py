@@ -22,6 +22,7 @@ from tf_transformer.runs.interruption import Interruption
 from tf_transformer.runs.state import TrainingState
 from tf_transformer.tensorboard.event_file import forget_after
 from tf_transformer.tensorboard.training import tensorboard_callbacks
+from tf_transformer.training.async_steps import AsyncCallbacks
 from tf_transformer.training.callbacks import AveragedWeights, EpochEnds, Pace
 from tf_transformer.training.data_wait import DataWait
 from tf_transformer.training.progress import ProgressBar
@@ -97,6 +98,7 @@ def fit(
         pace=pace,
         seconds_between=seconds_between,
         origin_step=origin_step,
+        check=faults.check,
         save_beginning=chief and recipe.init_from is not None,
     )
     interruption = Interruption(state, checkpoints, console)
@@ -128,7 +130,7 @@ def fit(
                 validation_data=worker_share(validation_batches, strategy),
                 validation_steps=int(validation_batches.cardinality()),
                 shuffle=False,  # the batches come shuffled
-                callbacks=callbacks,
+                callbacks=AsyncCallbacks(callbacks, add_history=True, model=model),
                 verbose=0,
             )
     except KeyboardInterrupt:

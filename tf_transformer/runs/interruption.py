@@ -78,6 +78,7 @@ class Interruption(keras.callbacks.Callback):
             self._end()
 
     def _end(self) -> None:
+        self.state.check()
         self.state.wait()
         if self.state.average:
             self.state.average.show_average()

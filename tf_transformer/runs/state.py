@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -41,6 +42,7 @@ class TrainingState(keras.callbacks.Callback):
         pace: takes the time of an epoch, if anything does.
         seconds_between: how long to train from one state to the next within an epoch; infinite for none there.
         origin_step: the step of the state of another run that this one began from, if it did.
+        check: called before a state is saved in the middle of an epoch; raises where the last step was faulty.
         save_beginning: whether to save a state before the first step too, so that a training that begins with another
             model's weights needs that model once.
 
@@ -60,6 +62,7 @@ class TrainingState(keras.callbacks.Callback):
         pace: Pace | None = None,
         seconds_between: float = 60.0,
         origin_step: int | None = None,
+        check: Callable[[], None] = lambda: None,
         save_beginning: bool = False,
     ) -> None:
         super().__init__()
@@ -70,6 +73,7 @@ class TrainingState(keras.callbacks.Callback):
         self.pace = pace
         self.seconds_between = seconds_between
         self.origin_step = origin_step
+        self.check = check
         self.save_beginning = save_beginning
         self.step = self.epoch = 0
         self.seconds = 0.0
@@ -180,8 +184,9 @@ class TrainingState(keras.callbacks.Callback):
         """Begins to save the state in the middle of an epoch.
 
         Raises:
-            UserError: the state before could not be saved.
+            UserError: the last step was faulty, or the state before could not be saved.
         """
+        self.check()
         self._save([[part.numpy().item() for part in parts] for parts in self._metrics_parts()])
 
     def wait(self) -> None:

@@ -19,13 +19,27 @@ def steps_taken(model: keras.Model) -> int:
     return int(keras.ops.convert_to_numpy(steps))
 
 
-def gradient_norm(model: keras.Model) -> float | None:
-    """How long the last step's gradient was, where the optimizer keeps it; on several devices it may not be known."""
+class StepCounter(keras.callbacks.Callback):
+    """Counts the steps itself: reading the optimizer's count would wait until the device has done the step.
+
+    Attributes:
+        taken: how many steps the model has been trained for, with the last one that was started.
+    """
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.taken = self._before_epoch = steps_taken(self.model)
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        self.taken = self._before_epoch + batch + 1
+
+
+def gradient_norm(model: keras.Model) -> Any | None:
+    """How long the last step's gradient was, as a tensor, where the optimizer keeps it; 0 where it is not known."""
     # Loss scaling wraps the optimizer that updates.
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     if not getattr(optimizer, "keep_gradient_norm", False):
         return None
-    return float(keras.ops.convert_to_numpy(optimizer.gradient_norm)) or None
+    return keras.ops.copy(optimizer.gradient_norm)
 
 
 class Pace(keras.callbacks.Callback):
@@ -68,11 +82,11 @@ class Pace(keras.callbacks.Callback):
         self.seconds, self._start = 0.0, None
         logs["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         norm = gradient_norm(self.model)
-        if norm is not None:
-            logs["gradient_norm"] = norm
+        if norm is not None and float(norm):
+            logs["gradient_norm"] = float(norm)
 
 
-class EpochEnds(keras.callbacks.Callback):
+class EpochEnds(StepCounter):
     """Ends Keras's epochs where validations are due, and training at its last step.
 
     A training that goes on from the middle of an epoch has less of it left than Keras thinks. This callback must come
@@ -98,12 +112,12 @@ class EpochEnds(keras.callbacks.Callback):
         self.validate_every = validate_every
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        taken = steps_taken(self.model)
+        super().on_train_batch_end(batch, logs)
         # Keras stops after the epoch that this ends.
-        self.model.stop_training = taken >= self.steps or taken % self.validate_every == 0
+        self.model.stop_training = self.taken >= self.steps or self.taken % self.validate_every == 0
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        self.model.stop_training = steps_taken(self.model) >= self.steps
+        self.model.stop_training = self.taken >= self.steps
 
 
 class AveragedWeights(keras.callbacks.Callback):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import keras
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.training.callbacks import StepCounter, steps_taken
 
 
-class ProgressBar(keras.callbacks.Callback):
+class ProgressBar(StepCounter):
     """Shows one bar for the whole training, and a line at each validation.
 
     Where the output is no terminal, the lines alone are written.
@@ -54,14 +53,20 @@ class ProgressBar(keras.callbacks.Callback):
         self.progress.start()
         self._began: float | None = time.perf_counter()
 
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        super().on_epoch_begin(epoch, logs)
+        self._loss: Any = float("nan")
+
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        super().on_train_batch_end(batch, logs)
         if self._began is not None:
             seconds, self._began = time.perf_counter() - self._began, None
             done = "traced and compiled" if self.model.jit_compile else "traced"
             self.console.print(f"first step: {seconds:.1f} s, in which the model was {done}", highlight=False)
         if self.console.is_terminal:
-            # Of `steps_per_execution` steps Keras tells but the last.
-            self.progress.update(self.task, completed=steps_taken(self.model), loss=float(logs["loss"]))
+            # That of the step before: the device may still be at work on this one.
+            loss, self._loss = float(self._loss), logs["loss"]
+            self.progress.update(self.task, completed=self.taken, loss=loss)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         new = logs.get("new_shapes")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from tf_transformer.errors import UserError
-from tf_transformer.training.callbacks import gradient_norm, steps_taken
+from tf_transformer.training.callbacks import StepCounter, gradient_norm, steps_taken
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -24,10 +24,11 @@ ADVICE = (
 TOLD = 5  # pairs named in the message; the file has all
 
 
-class StepFaults(keras.callbacks.Callback):
+class StepFaults(StepCounter):
     """Stops a training whose loss or gradient is no number, or that runs out of memory, and says on which batch.
 
-    It must come before all callbacks that save something.
+    It looks at a step when the next one has been started, so that a device need not wait between the two. It must come
+    before all callbacks that save something at the end of an epoch; what saves in the middle of one must call `check`.
 
     Args:
         batches_from: gives the batches of the training after so many steps.
@@ -46,6 +47,7 @@ class StepFaults(keras.callbacks.Callback):
         self.find_pairs = find_pairs
         self.report = report
         self._validates = False
+        self._unread: tuple[int, Any, Any] | None = None  # a step, its loss, the length of its gradient
 
     @contextmanager
     def told(self, model: keras.Model) -> Iterator[None]:
@@ -70,16 +72,27 @@ class StepFaults(keras.callbacks.Callback):
             ) from error
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        self.check()
+        self._unread = self.taken, logs["loss"], gradient_norm(self.model)
+
+    def check(self) -> None:
+        """Looks at the last step now, for which it waits until the device has done it.
+
+        Raises:
+            UserError: its loss or gradient is no number.
+        """
+        if self._unread is None:
+            return
+        (last, loss, norm), self._unread = self._unread, None
         # The loss is the epoch's mean so far, which one bad step spoils.
-        loss = float(logs["loss"])
-        norm = gradient_norm(self.model)
+        loss, norm = float(loss), float(norm if norm is not None else 0.0)
         if not math.isfinite(loss):
             fault = f"the loss is {loss}"
-        elif norm is not None and not math.isfinite(norm):
+        elif not math.isfinite(norm):
             fault = f"the gradient is {norm}"
         else:
             return
-        last = steps_taken(self.model)
         steps = range(last - self.model.steps_per_execution + 1, last + 1)
         where = f"step {last:,}" if len(steps) == 1 else f"one of the steps {steps[0]:,} to {last:,}"
         found = [row for step in steps for row in self.find_pairs(self._batch(step))]
@@ -93,11 +106,13 @@ class StepFaults(keras.callbacks.Callback):
         )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.check()
         loss = logs.get("val_loss", 0.0)
         if not math.isfinite(loss):
             raise UserError(f"validation after step {steps_taken(self.model):,}: the loss is {loss}; {ADVICE}")
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self.check()
         self._validates = True
 
     def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
