@@ -66,7 +66,8 @@ class DataWait(keras.callbacks.Callback):
             noted = tf.numpy_function(note, [number, inputs[0], labels], labels.dtype)
             return inputs, with_alignment(tf.ensure_shape(noted, labels.shape), alignment)
 
-        return batches.enumerate().map(pass_on)
+        # Made ready beside the step, as before the note was taken.
+        return batches.enumerate().map(pass_on).prefetch(1)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         self._executions: list[_Execution] = []
