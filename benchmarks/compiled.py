@@ -32,7 +32,7 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
 
-    model, tokenizers = load_model(arguments.run), RunDirectory.open(arguments.run).load_tokenizers()
+    model, tokenizers = load_model(arguments.run, "float32"), RunDirectory.open(arguments.run).load_tokenizers()
     files = {file: file.read_text(encoding="utf-8").splitlines() for file in arguments.source}
     timed = next(iter(files.values()))[: arguments.timed]
     equal, calls, sizes = [], [], []

@@ -70,7 +70,7 @@ class Benchmark:
     def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
         self.arguments = arguments
         self.folder = folder
-        self.model = load_model(arguments.run)
+        self.model = load_model(arguments.run, "float32")
         self.tokenizers = RunDirectory.open(arguments.run).load_tokenizers()
         self.pythons = {"own": arguments.python, "opennmt": arguments.opennmt_python, "peers": arguments.peers_python}
         texts = _lines(arguments.source)

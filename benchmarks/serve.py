@@ -39,7 +39,7 @@ class Load:
     Attributes:
         server: its name.
         clients: how many asked at once, each its next sentence when the last was answered.
-        rates: sentences a second.
+        rates: translated sentences a second.
         p50: medians of the milliseconds from a request to its answer.
         p99: the 99th percentiles.
         requests: how many were answered in all rounds.
@@ -56,7 +56,7 @@ class Load:
 
     def add(self, counted: dict[str, Any]) -> None:
         """Adds a round, as `serve.lua` counts it."""
-        self.rates.append(counted["requests"] / counted["seconds"])
+        self.rates.append((counted["requests"] - counted["wrong"]) / counted["seconds"])
         self.p50.append(counted["p50_ms"])
         self.p99.append(counted["p99_ms"])
         self.requests += counted["requests"]
@@ -124,12 +124,12 @@ def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Load], Li
     library, bodies = Library(), folder / "bodies.jsonl"
     with ExitStack() as stack:
         ours = stack.enter_context(serve_model(arguments.model, folder))
+        pair = language_pair(ours)
         servers = {OURS: ours, PLAIN: stack.enter_context(serve_plainly(arguments.model, folder))}
         if package := arguments.libretranslate:
-            served = serve_libretranslate(arguments.libretranslate_python, package, threads, folder)
+            served = serve_libretranslate(arguments.libretranslate_python, package, pair, threads, folder)
             servers[LIBRETRANSLATE] = stack.enter_context(served)
         loads = [Load(name, clients) for name in servers for clients in arguments.clients]
-        pair = language_pair(ours)
         bodies.write_text("".join(json.dumps({"q": text, **pair}) + "\n" for text in texts), encoding="utf-8")
         for turn in range(arguments.rounds + 1):
             rate = process.ask({"pass": "many"})["rate"]

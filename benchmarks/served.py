@@ -97,10 +97,10 @@ def serve_plainly(model: Path, folder: Path) -> Served:
     return Served([sys.executable, str(ENGINES / "plain_server.py"), str(model)], folder / "plain_server.log")
 
 
-def serve_libretranslate(python: Path, package: Path, threads: int, folder: Path) -> Served:
-    """Starts LibreTranslate with a package for it, of English to German."""
-    command = [str(python), str(ENGINES / "libretranslate_server.py"), str(package.resolve()), str(threads)]
-    return Served(command, folder / "libretranslate.log")
+def serve_libretranslate(python: Path, package: Path, pair: dict[str, str], threads: int, folder: Path) -> Served:
+    """Starts LibreTranslate with a package for it, of the languages of `language_pair`."""
+    options = [str(package.resolve()), *pair.values(), str(threads)]
+    return Served([str(python), str(ENGINES / "libretranslate_server.py"), *options], folder / "libretranslate.log")
 
 
 def language_pair(served: Served) -> dict[str, str]:

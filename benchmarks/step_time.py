@@ -33,7 +33,7 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
 
-    model = load_model(arguments.run)
+    model = load_model(arguments.run, "float32")
     beams, first = arguments.beam_size, arguments.positions[0]
     print(f"| batch | position | ms a step, median (fastest–slowest) | against position {first} |")
     print("| --- | --- | --- | --- |")

@@ -76,6 +76,36 @@ def test_what_was_saved_before_a_fault_stays_as_it_was(eager, tmp_path, monkeypa
     assert max(path.name for path in run.training_state.glob("step-*")) == "step-00000002"
 
 
+@pytest.mark.parametrize(
+    ("spoil", "at_once", "told"),
+    [
+        (lambda states: states * np.nan, 1, "step 2: the loss is nan, on the pairs "),
+        (with_a_gradient_of_nan, 1, "step 2: the gradient is nan, on the pairs "),
+        (lambda states: states * np.nan, 2, "one of the steps 1 to 2: the loss is nan, on the pairs "),
+    ],
+    ids=["loss", "gradient", "two steps an execution"],
+)
+def test_a_fault_that_is_found_when_the_next_step_has_started_is_of_its_own_step(
+    eager, tmp_path, monkeypatch, spoil, at_once, told
+):
+    """Nothing is saved and no validation begins before the fourth step."""
+    of_states, calls = SmoothedCrossEntropy.of_states, itertools.count(1)
+    of_calls = []
+
+    def spoilt_at_step_2(self, states, embeddings, labels, training, free_shapes):
+        if training:
+            of_calls.append(next(calls))
+            states = spoil(states) if of_calls[-1] == 2 else states
+        return of_states(self, states, embeddings, labels, training, free_shapes)
+
+    monkeypatch.setattr(SmoothedCrossEntropy, "of_states", spoilt_at_step_2)
+    changed = {"steps": 8, "validate_every": 8, "steps_per_execution": at_once, "save_every_seconds": 1e9}
+    with pytest.raises(UserError) as error:
+        experiment.train(on(tmp_path, PAIRS, 64, **changed), tmp_path / "run")
+    assert str(error.value).startswith(told)
+    assert of_calls[-1] == 2 + at_once  # one more was started, and no other
+
+
 def test_weights_that_are_not_finite_are_never_saved(eager, tmp_path):
     """The last step's update spoils them, after its loss was looked at."""
     loaded = on(tmp_path, PAIRS, 64, learning_rate_scale=1e38, steps=1, validate_every=1)

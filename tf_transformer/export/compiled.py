@@ -20,7 +20,7 @@ Found = tuple[tf.Tensor, ...]  # ids (rows, hypotheses, length), scores (rows, h
 
 
 def rows_that_pay(beam_size: int) -> tuple[int, ...]:
-    """The sizes of batches, in sentences, that a compiled search with this beam translates faster than the other one.
+    """The sizes of batches, in sentences, for which a search with this beam is worth compiling.
 
     >>> rows_that_pay(1), rows_that_pay(4), rows_that_pay(20)
     ((1, 2, 4, 8), (1, 2), (1,))

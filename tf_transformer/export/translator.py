@@ -159,7 +159,7 @@ class Translator(Exploring, tf.Module):
                 "this translator does not compile its search: make it with compiled=True, and without a temperature"
             )
         seconds = {}
-        for size in product(rows or rows_that_pay(self.options.beam_size), lengths):
+        for size in product(rows_that_pay(self.options.beam_size) if rows is None else rows, lengths):
             began = time.perf_counter()
             if self.functions["warm_up"](*([number] for number in size))["compiled"].numpy().all():
                 seconds[size] = time.perf_counter() - began

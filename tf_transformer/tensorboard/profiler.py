@@ -40,6 +40,7 @@ class Profiler(keras.callbacks.Callback):
         if self._watching:
             self._step.__exit__(None, None, None)
         if self._execution == self.last:
+            float(logs["loss"])  # waits until a device has done the last step too
             self._stop()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:

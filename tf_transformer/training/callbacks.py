@@ -22,6 +22,8 @@ def steps_taken(model: keras.Model) -> int:
 class StepCounter(keras.callbacks.Callback):
     """Counts the steps itself: reading the optimizer's count would wait until the device has done the step.
 
+    Within an epoch each batch is a step.
+
     Attributes:
         taken: how many steps the model has been trained for, with the last one that was started.
     """

@@ -22,9 +22,11 @@ class DataWait(keras.callbacks.Callback):
     step for each shape of batch, also `new_shapes` and `new_shapes_seconds`: how many there were for the first time,
     and how long their steps took.
 
-    A step that begins before its batch is ready waits for it. Keras fetches the batch inside its compiled step, so the
-    two times are noted on both sides: here when a step begins, in the dataset when a batch is ready. The first step is
-    left out: in it the model is traced, before the first batch is asked for, and its time is told on its own.
+    A step that begins before its batch is ready waits for it. A GPU may be at work on the step before for some of
+    that time, since steps are started ahead of it; the share then tells more than what the GPU loses. Keras fetches
+    the batch inside its compiled step, so the two times are noted on both sides: here when a step begins, in the
+    dataset when a batch is ready. The first step is left out: in it the model is traced, before the first batch is
+    asked for, and its time is told on its own.
 
     It is for one `fit` on batches that go on for ever (`make_batches(repeat=True)`); another `fit` needs another one.
 
@@ -66,7 +68,7 @@ class DataWait(keras.callbacks.Callback):
             noted = tf.numpy_function(note, [number, inputs[0], labels], labels.dtype)
             return inputs, with_alignment(tf.ensure_shape(noted, labels.shape), alignment)
 
-        # Made ready beside the step, as before the note was taken.
+        # Without it a batch would be taken from the queue before this only when its step asks for it.
         return batches.enumerate().map(pass_on).prefetch(1)
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

@@ -55,7 +55,7 @@ class ProgressBar(StepCounter):
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
-        self._loss: Any = float("nan")
+        self._loss: Any = None
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         super().on_train_batch_end(batch, logs)
@@ -64,9 +64,10 @@ class ProgressBar(StepCounter):
             done = "traced and compiled" if self.model.jit_compile else "traced"
             self.console.print(f"first step: {seconds:.1f} s, in which the model was {done}", highlight=False)
         if self.console.is_terminal:
-            # That of the step before: the device may still be at work on this one.
-            loss, self._loss = float(self._loss), logs["loss"]
-            self.progress.update(self.task, completed=self.taken, loss=loss)
+            # The loss of the step before: the device may still be at work on this one.
+            known = {} if self._loss is None else {"loss": float(self._loss)}
+            self.progress.update(self.task, completed=self.taken, **known)
+            self._loss = logs["loss"]
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         new = logs.get("new_shapes")
