@@ -21,6 +21,7 @@ class ProgressBar(StepCounter):
         console: where to write.
 
     Example:
+        >>> import keras
         >>> model = keras.Sequential([keras.layers.Dense(1)])
         >>> model.compile("sgd", "mse")
         >>> bar = ProgressBar(700, Console(width=200))
