@@ -1,7 +1,5 @@
 """A step whose loss is no number, or that finds no memory, ends the training and says on which batch."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
@@ -42,6 +40,22 @@ def with_a_gradient_of_nan(x):
     return x, lambda upstream: upstream * np.nan
 
 
+def spoil_step(monkeypatch, number, spoil, before=lambda: None):
+    """Spoils what the loss is given in a step of training; the list that it returns has the steps that have begun."""
+    of_states, begun = SmoothedCrossEntropy.of_states, []
+
+    def spoilt(self, states, embeddings, labels, training, free_shapes):
+        if training:
+            begun.append(len(begun) + 1)
+            if begun[-1] == number:
+                before()
+                states = spoil(states)
+        return of_states(self, states, embeddings, labels, training, free_shapes)
+
+    monkeypatch.setattr(SmoothedCrossEntropy, "of_states", spoilt)
+    return begun
+
+
 @pytest.mark.parametrize(
     ("spoil", "at_once", "told"),
     [
@@ -56,16 +70,12 @@ def with_a_gradient_of_nan(x):
 )
 def test_what_was_saved_before_a_fault_stays_as_it_was(eager, tmp_path, monkeypatch, spoil, at_once, told):
     """Two sound steps and a validation; then what the loss is given, or its gradient, is no number."""
-    of_states, calls, saved = SmoothedCrossEntropy.of_states, itertools.count(1), {}
-    run = RunDirectory(tmp_path / "run")
+    run, saved = RunDirectory(tmp_path / "run"), {}
 
-    def spoilt_at_step_3(self, states, embeddings, labels, training, free_shapes):
-        if training and next(calls) == 3:
-            saved.update({path: path.read_bytes() for path in run.checkpoints.iterdir()})
-            states = spoil(states)
-        return of_states(self, states, embeddings, labels, training, free_shapes)
+    def remember():
+        saved.update({path: path.read_bytes() for path in run.checkpoints.iterdir()})
 
-    monkeypatch.setattr(SmoothedCrossEntropy, "of_states", spoilt_at_step_3)
+    spoil_step(monkeypatch, 3, spoil, before=remember)
     loaded = on(tmp_path, PAIRS, 64, steps=4, validate_every=2, steps_per_execution=at_once)
     with pytest.raises(UserError) as error:
         experiment.train(loaded, run.path)
@@ -89,21 +99,12 @@ def test_a_fault_that_is_found_when_the_next_step_has_started_is_of_its_own_step
     eager, tmp_path, monkeypatch, spoil, at_once, told
 ):
     """Nothing is saved and no validation begins before the fourth step."""
-    of_states, calls = SmoothedCrossEntropy.of_states, itertools.count(1)
-    of_calls = []
-
-    def spoilt_at_step_2(self, states, embeddings, labels, training, free_shapes):
-        if training:
-            of_calls.append(next(calls))
-            states = spoil(states) if of_calls[-1] == 2 else states
-        return of_states(self, states, embeddings, labels, training, free_shapes)
-
-    monkeypatch.setattr(SmoothedCrossEntropy, "of_states", spoilt_at_step_2)
+    begun = spoil_step(monkeypatch, 2, spoil)
     changed = {"steps": 8, "validate_every": 8, "steps_per_execution": at_once, "save_every_seconds": 1e9}
     with pytest.raises(UserError) as error:
         experiment.train(on(tmp_path, PAIRS, 64, **changed), tmp_path / "run")
     assert str(error.value).startswith(told)
-    assert of_calls[-1] == 2 + at_once  # one more was started, and no other
+    assert begun[-1] == 2 + at_once  # one more was started, and no other
 
 
 def test_weights_that_are_not_finite_are_never_saved(eager, tmp_path):

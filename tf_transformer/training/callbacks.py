@@ -35,12 +35,12 @@ class StepCounter(keras.callbacks.Callback):
         self.taken = self._before_epoch + batch + 1
 
 
-def gradient_norm(model: keras.Model) -> Any | None:
-    """How long the last step's gradient was, as a tensor, where the optimizer keeps it; 0 where it is not known."""
+def gradient_norm(model: keras.Model) -> Any:
+    """How long the last step's gradient was, as a tensor or a number that nobody has read yet; 0 if it is not known."""
     # Loss scaling wraps the optimizer that updates.
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     if not getattr(optimizer, "keep_gradient_norm", False):
-        return None
+        return 0.0
     return keras.ops.copy(optimizer.gradient_norm)
 
 
@@ -83,9 +83,9 @@ class Pace(keras.callbacks.Callback):
         logs["tokens_per_second"] = logs["tokens"] / self.spent()
         self.seconds, self._start = 0.0, None
         logs["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
-        norm = gradient_norm(self.model)
-        if norm is not None and float(norm):
-            logs["gradient_norm"] = float(norm)
+        norm = float(gradient_norm(self.model))
+        if norm:
+            logs["gradient_norm"] = norm
 
 
 class EpochEnds(StepCounter):

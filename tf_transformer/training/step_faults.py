@@ -86,7 +86,7 @@ class StepFaults(StepCounter):
             return
         (last, loss, norm), self._unread = self._unread, None
         # The loss is the epoch's mean so far, which one bad step spoils.
-        loss, norm = float(loss), float(norm if norm is not None else 0.0)
+        loss, norm = float(loss), float(norm)
         if not math.isfinite(loss):
             fault = f"the loss is {loss}"
         elif not math.isfinite(norm):
