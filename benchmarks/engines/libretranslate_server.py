@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -17,11 +16,13 @@ REPOSITORY = Path(__file__).parents[2]
 
 def main(package: str, source: str, target: str, threads: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # for the folder to go
-    with tempfile.TemporaryDirectory() as folder:
+    sys.path.insert(0, str(REPOSITORY))
+    from tests.bounded import free_port
+
+    with tempfile.TemporaryDirectory() as folder, free_port() as port:
         home = Path(folder)
         os.environ |= {f"XDG_{kind.upper()}_HOME": str(home / kind) for kind in ("data", "config", "cache")}
         install(package, (source, target), home)
-        port = free_port()
         answers = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)  # what it says itself goes into the log
         address = f"http://127.0.0.1:{port}"
@@ -39,7 +40,6 @@ def main(package: str, source: str, target: str, threads: str) -> None:
 
 def install(package: str, languages: tuple[str, str], home: Path) -> None:
     """Installs the package, and a model that finds the ends of sentences: LibreTranslate's is on the network."""
-    sys.path.insert(0, str(REPOSITORY))
     from tests.export.argos.splitter import write_splitter
 
     splitters = home / "data" / "argos-translate" / "minisbd"
@@ -52,11 +52,6 @@ def install(package: str, languages: tuple[str, str], home: Path) -> None:
 
     Path(settings.local_package_index).write_text("[]")  # or it asks the network for one, again and again
     packages.install_from_path(package)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
 
 
 def tell_when_ready(address: str, answers) -> None:
