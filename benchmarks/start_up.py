@@ -23,7 +23,7 @@ from machine import describe_machine
 
 SENTENCE = "A man in a blue shirt is standing on a ladder cleaning a window."
 HERE = Path(__file__).resolve().parents[1]
-RUN = "from tf_transformer.cli import main; main()"
+RUN = "from tf_transformer.cli import command; command()"
 
 # Where the time of one sentence goes, with a SavedModel in a session of the C API. The second call is one of many.
 STAGES = """

@@ -5,16 +5,43 @@ Nothing that takes time is imported before Ctrl-C is handled.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+from contextlib import suppress
 
 from tf_transformer.ctrl_c import ctrl_c_ends
 
 USER_MISTAKE = 2
 
 
+def command() -> None:
+    """What the script `tf-transformer` is: runs the command, and ends the process.
+
+    Python would take TensorFlow apart before it ends, which takes up to a minute after a long training: the iterator of
+    a `fit` on several devices waits for TensorFlow's tuning thread, which sleeps for ever longer times and may not hear
+    that it is to end. Who had sent SIGTERM would kill the process meanwhile, and never see its status. All has been
+    written by then, threads have been waited for, and what others registered to run at the end has run.
+    """
+    status = 1  # a traceback's
+
+    def end() -> None:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(status)
+
+    atexit.register(end)  # the first to be registered is the last to run
+    try:
+        main()
+        status = 0
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        raise
+
+
 def main() -> None:
-    """Runs the command.
+    """Runs the command in a process that goes on after it.
 
     Exit status: 2 after a user's mistake, which is reported in one line; 130 after Ctrl-C; 75 after SIGTERM during a
     training, which saves its state first.

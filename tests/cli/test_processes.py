@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -156,3 +157,33 @@ def test_what_xla_compiles_is_kept(tmp_path):
         return {path: path.stat().st_mtime_ns for path in compiled}
 
     assert train("first") == train("second")
+
+
+WITH_SOMETHING_TO_TAKE_APART = """
+import atexit, os, sys
+from tf_transformer import cli
+
+class Slow:
+    def __del__(self, write=os.write):
+        write(1, b"taken apart")
+
+def main():
+    atexit.register(print, "what is to run at the end")
+    print("done", file=sys.stderr)
+    {main}
+
+sys.slow, cli.main = Slow(), main
+cli.command()
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "status"),
+    [("pass", 0), ("sys.exit(2)", 2), ("sys.exit()", 0), ("sys.exit('told')", 1), ("raise ValueError", 1)],
+)
+def test_it_ends_without_taking_apart_what_it_used(main, status):
+    code = WITH_SOMETHING_TO_TAKE_APART.format(main=main)
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS)
+    assert outcome.returncode == status
+    assert outcome.stdout == "what is to run at the end\n"
+    assert outcome.stderr.startswith("done\n")

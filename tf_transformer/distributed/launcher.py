@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 5
 # Systems give ports above these to whoever asks for any: one of these is still free when its worker opens it.
 PORTS = range(20_000, 32_000)
 # The command in a process of its own, to be followed by its words.
-COMMAND = (sys.executable, "-P", "-c", "from tf_transformer.cli import main; main()")
+COMMAND = (sys.executable, "-P", "-c", "from tf_transformer.cli import command; command()")
 
 
 def run_workers(words: Sequence[str], workers: int) -> int:
