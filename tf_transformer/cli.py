@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import suppress
 
-from tf_transformer.ctrl_c import ctrl_c_ends
+from tf_transformer.ctrl_c import STATUS, ctrl_c_ends
 
 USER_MISTAKE = 2
 
@@ -20,16 +20,18 @@ def command() -> None:
 
     Python would take TensorFlow apart before it ends, which takes up to a minute after a long training: the iterator of
     a `fit` on several devices waits for TensorFlow's tuning thread, which sleeps for ever longer times and may not hear
-    that it is to end. Who had sent SIGTERM would kill the process meanwhile, and never see its status. All has been
-    written by then, threads have been waited for, and what others registered to run at the end has run.
+    that it is to end. Whoever sent SIGTERM might kill the process before then, and would not learn its exit status. All
+    has been written by then, threads have been waited for, and what was registered since to run at the end has run.
     """
     status = 1  # a traceback's
 
     def end() -> None:
-        for stream in filter(None, (sys.stdout, sys.stderr)):
-            with suppress(OSError):
-                stream.flush()
-        os._exit(status)
+        try:
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                with suppress(OSError, ValueError):  # gone, or closed
+                    stream.flush()
+        finally:
+            os._exit(status)
 
     atexit.register(end)  # the first to be registered is the last to run
     try:
@@ -37,6 +39,9 @@ def command() -> None:
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        raise
+    except KeyboardInterrupt:  # before it was handled
+        status = STATUS
         raise
 
 
