@@ -21,7 +21,6 @@ def living_graphs():
 
 
 def assert_no_graph_stays(once):
-    once()  # what TensorFlow makes once in a process stays
     before = living_graphs()
     once()
     assert living_graphs() == before

@@ -178,12 +178,19 @@ cli.command()
 
 
 @pytest.mark.parametrize(
-    ("main", "status"),
-    [("pass", 0), ("sys.exit(2)", 2), ("sys.exit()", 0), ("sys.exit('told')", 1), ("raise ValueError", 1)],
+    ("main", "status", "told"),
+    [
+        ("pass", 0, ""),
+        ("sys.exit(2)", 2, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit('a mistake')", 1, "a mistake\n"),
+        ("raise ValueError", 1, "ValueError\n"),
+    ],
 )
-def test_it_ends_without_taking_apart_what_it_used(main, status):
+def test_it_ends_without_taking_apart_what_it_used(main, status, told):
     code = WITH_SOMETHING_TO_TAKE_APART.format(main=main)
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS)
     assert outcome.returncode == status
     assert outcome.stdout == "what is to run at the end\n"
     assert outcome.stderr.startswith("done\n")
+    assert outcome.stderr.endswith(told or "done\n")

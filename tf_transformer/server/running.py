@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -82,7 +81,6 @@ def run(models: Models, settings: Settings, bound: socket.socket, ready: Callabl
     )
     server = _Server(config, app, settings.drain_seconds)
     asyncio.run(server.serve(sockets=[bound]))
-    gc.freeze()  # at Python's end there is nothing to gain by looking for garbage among TensorFlow's objects: seconds
     if app.state.lifecycle.failure:
         raise app.state.lifecycle.failure
     if app.state.lifecycle.is_busy or any(model.batcher.is_alive for model in models.values()):
