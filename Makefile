@@ -14,11 +14,12 @@ BENCH ?=
 
 NOTEBOOK := docs/tutorials/transformer
 
-.PHONY: help demo docs notebook pictures release test test-argos test-beam test-marian test-slow bench-decode bench-layers bench-serve bench-train lint format clean
+.PHONY: help demo docs notebook pictures release test test-argos test-beam test-marian test-slow test-thorough bench-decode bench-layers bench-serve bench-train lint format clean
 
 help:
 	@echo "make demo       train, score and export a small model in minutes"
-	@echo "make test       lint, and run every test but the slow ones"
+	@echo "make test       lint, and run the tests of every part"
+	@echo "make test-thorough  run further cases of what make test tests"
 	@echo "make test-slow  run the slow tests: real corpora, long trainings"
 	@echo "make test-beam  run the tests that need Apache Beam, in an environment of their own"
 	@echo "make test-marian  hold OPUS-MT models to the transformers library, in an environment of its own"
@@ -56,7 +57,10 @@ format: $(VENV)/.installed
 
 # With fewer of glibc's arenas less freed memory stays with the processes.
 test: lint
-	MALLOC_ARENA_MAX=2 $(BIN)/python -m pytest -m "not slow"
+	MALLOC_ARENA_MAX=2 $(BIN)/python -m pytest -m "not slow and not thorough"
+
+test-thorough: $(VENV)/.installed
+	MALLOC_ARENA_MAX=2 $(BIN)/python -m pytest -m thorough
 
 # Built anew each time, since its pages come out of the code too. The files need no server and no network to be read.
 # The notebook runs where its code has changed since it last ran; `rm -r build/notebooks` has it run again.

@@ -163,17 +163,20 @@ def example_before_its_fit():
     return namespace
 
 
-# What these pages show, tests of their own do; the other pages are run by `make test`.
+# What the other pages show, tests of their own do.
+FIRST_PAGES = {"README.md", "savedmodels/README.md", "docs/first_model.md", "docs/from_python.md"}
 LONG = {"docs/parsing.md"}
+
+
+def marks(page):
+    if page in LONG:
+        return pytest.mark.slow
+    return () if page in FIRST_PAGES else pytest.mark.thorough
 
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, marks=pytest.mark.slow) if page in LONG else page
-        for page in PAGES
-        if blocks_of(page, "python")
-    ],
+    [pytest.param(page, marks=marks(page)) for page in PAGES if blocks_of(page, "python")],
 )
 def test_programs_run_in_their_order(page, folder, models, tiny_run_directory, tmp_path_factory):
     blocks = blocks_of(page, "python")

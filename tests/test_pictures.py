@@ -36,6 +36,7 @@ def test_the_loss_is_its_definition(smoothing):
     np.testing.assert_allclose(draw.smoothed_losses(given, 10, smoothing), expected, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_search_that_is_drawn_ends_in_the_translation(tiny_run_directory):
     translator = load_translator(tiny_run_directory.path, beam_size=4, alpha=0.6, extra_length=50)
     for text, _ in PAIRS[:3]:
@@ -49,6 +50,7 @@ def test_the_search_that_is_drawn_ends_in_the_translation(tiny_run_directory):
         assert path[-1].score == pytest.approx(float(found["score"][0]), abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_what_is_drawn_tells_where_each_hypothesis_came_from(tiny_run_directory):
     steps = search(load_translator(tiny_run_directory.path), PAIRS[0][0], beam=3)
     for before, step in zip(steps, steps[1:], strict=False):

@@ -41,6 +41,7 @@ def test_it_learns_by_its_recipe(run):
     assert translations == [target for _, target in PAIRS]
 
 
+@pytest.mark.thorough
 def test_its_export_translates_alike(run, tmp_path):
     folder = export_run(run[0], tmp_path / "1")
     loaded = tf.saved_model.load(folder)

@@ -155,6 +155,7 @@ def test_a_greedy_run_is_its_export_with_a_beam_of_one(tiny_run_directory, tiny_
     assert (nothing.text, nothing.score) == ("", 0)
 
 
+@pytest.mark.thorough
 def test_a_run_and_its_export_draw_alike(tiny_run_directory, tiny_saved_model, translate):
     changes = {"temperature": 3.0, "seed": 7, "min_length": 5, "max_length": 12}
     texts = ["Our dog"] * 2 + ["apple house"]

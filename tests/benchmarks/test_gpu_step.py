@@ -11,7 +11,11 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 # To compile takes half a minute, and is the whole of the difference.
-@pytest.mark.parametrize("options", [[], pytest.param(["--xla"], marks=pytest.mark.slow)], ids=["plain", "xla"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param([], marks=pytest.mark.thorough), pytest.param(["--xla"], marks=pytest.mark.slow)],
+    ids=["plain", "xla"],
+)
 def test_it_tells_the_time_of_a_step(tmp_path, options):
     """Its rate is that of the positions of the batches it made: 3 rows of 28, in the median pass."""
     output = tmp_path / "figures.json"

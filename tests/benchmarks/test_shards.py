@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.bounded import SECONDS
 from tests.tiny_run import write_pairs
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "shards.py"
 
 
+@pytest.mark.thorough
 def test_both_are_measured(tiny_saved_model, tmp_path):
     source, _ = write_pairs(tmp_path)
     words = [sys.executable, SCRIPT, tiny_saved_model, source, "--lines", "100", "--rounds", "2", "--beam-size", "1"]

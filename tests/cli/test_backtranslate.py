@@ -124,6 +124,7 @@ def test_noised_beam_is_noise_on_the_beam_s_translations(command, tiny_saved_mod
     assert (outcome.status, "shard" in outcome.err) == (0, False) and sides(tmp_path / "plain") == EXPECTED
 
 
+@pytest.mark.thorough
 def test_sampling_and_many_jobs(command, tiny_saved_model, monolingual, tmp_path):
     packed = tmp_path / "mono.gz"
     packed.write_bytes(gzip.compress(monolingual.read_bytes()))
@@ -147,7 +148,11 @@ def test_with_ctranslate2(command, tiny_run_directory, monolingual, tmp_path, mo
     assert sides(tmp_path / "back") == EXPECTED
 
 
-@pytest.mark.parametrize(("number", "where"), [(3, "half"), (0, "folder")], ids=["a shard", "the pairs"])
+@pytest.mark.parametrize(
+    ("number", "where"),
+    [(3, "half"), pytest.param(0, "folder", marks=pytest.mark.thorough)],
+    ids=["a shard", "the pairs"],
+)
 def test_killed_the_same_command_ends_with_the_very_files(tiny_saved_model, tmp_path, number, where):
     file = tmp_path / "mono.en"
     lines = random.Random(4).choices(PAIRS, k=300)

@@ -24,6 +24,7 @@ def expected(checkpoints):
     return [text.decode() for text in found["translation"].numpy()], found["score"].numpy()
 
 
+@pytest.mark.thorough
 def test_translate(command, checkpoints, expected, tmp_path):
     """The file stands behind the models, or standard input is read."""
     file = tmp_path / "texts.en"

@@ -80,6 +80,7 @@ def test_evaluate_scores_what_parse_says(command, run, sentences, tmp_path):
     assert told[1].endswith("at most 40 words, 24 sentences")
 
 
+@pytest.mark.thorough
 def test_evaluate_knows_whether_the_model_writes_tags(command, tmp_path):
     """Its perplexity is that of the end of training; of trees without tags it would be that of other tokens."""
     write_trees(tmp_path)
@@ -101,6 +102,7 @@ def test_an_export_parses_as_its_run(command, run, sentences, tmp_path, tmp_path
     assert command("inspect", exported, SENTENCES[0], "--html", tmp_path / "page.html").status == 0
 
 
+@pytest.mark.thorough
 def test_trees_are_drawn(command, run, sentences, tmp_path):
     """What a tree looks like, tests/parsing/test_drawing.py tells."""
     page, picture = tmp_path / "trees.html", tmp_path / "tree.png"

@@ -32,6 +32,7 @@ def test_standard_error_holds_the_mistake_alone(mistakes):
     assert process.stderr.count(b"\n") == 1
 
 
+@pytest.mark.thorough
 def test_training_stopped_by_a_mistake_is_quiet_too(mistakes):
     """Also where the user's other programs have chosen another backend of Keras: commands need TensorFlow's."""
     words = [str(word).replace("{}", str(mistakes)) for word in train_on("tokenizer.vocab_size=5000")]

@@ -131,6 +131,7 @@ def is_compiled(exported):
     return bool(compiled)
 
 
+@pytest.mark.thorough
 def test_an_export_may_do_without_xla(command, tiny_run_directory, tmp_path):
     outcome = command("export", tiny_run_directory.best_checkpoint(), tmp_path / "tiny", "--no-xla")
     assert not is_compiled(Path(outcome.out.strip().decode()))

@@ -38,12 +38,12 @@ def sources(tmp_path_factory):
     ("words", "shard_lines"),
     [
         ([], 7),
-        (["--nbest", 2], 7),
+        pytest.param(["--nbest", 2], 7, marks=pytest.mark.thorough),
         # With scores to the last digit, which are the same where the batches are: shards are multiples of windows.
         (["--json", "--nbest", 3, "--batch-size", 2], 32),
-        (["--json", "--batch-size", 1], 48),
+        pytest.param(["--json", "--batch-size", 1], 48, marks=pytest.mark.thorough),
         (["--paragraphs"], 7),
-        (["--temperature", 1, "--seed", 3], 7),
+        pytest.param(["--temperature", 1, "--seed", 3], 7, marks=pytest.mark.thorough),
     ],
     ids=str,
 )
@@ -63,6 +63,7 @@ def test_it_is_what_one_command_writes(command, tiny_saved_model, sources, tmp_p
     assert (tmp_path / "joined").read_bytes() == whole.out
 
 
+@pytest.mark.thorough
 def test_a_packed_file_is_the_same_text(command, tiny_saved_model, sources, tmp_path):
     packed = tmp_path / "sources.gz"
     packed.write_bytes(gzip.compress(sources.read_bytes()))
@@ -175,6 +176,7 @@ def test_a_mistake_is_told_before_the_model_is_loaded(command, mistakes, words, 
     assert contents(mistakes) == before
 
 
+@pytest.mark.thorough
 def test_another_option_is_refused(command, tiny_saved_model, sources, tmp_path):
     words = ["translate", tiny_saved_model, sources, "--shards", tmp_path / "shards"]
     assert command(*words, "--beam-size", 1).status == 0

@@ -98,12 +98,14 @@ def outcomes(korean, tmp_path_factory) -> dict[str, dict]:
     return dict(zip(commands, outcomes, strict=True))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["train", "translate", "evaluate", "export", "inspect"])
 def test_every_command_works_in_strange_surroundings(outcomes, name):
     assert outcomes[name]["status"] == 0, outcomes[name]["err"]
     assert "Traceback" not in outcomes[name]["err"]
 
 
+@pytest.mark.thorough
 def test_what_they_wrote_is_where_it_was_asked_for(outcomes, korean):
     made = {"첫 실행", "내보낸 것", "쪽 하나.html"}
     given = {"말뭉치 하나", "조리 법.yaml", "commands.json", "outcomes.json"}
@@ -142,6 +144,7 @@ def read_only(folder: Path) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", script, "sh"]
 
 
+@pytest.mark.thorough
 def test_a_read_only_folder(tiny_run_directory, tmp_path):
     locked = tmp_path / "locked"
     run = locked / "run"

@@ -37,6 +37,7 @@ def test_one_line_in_is_one_line_out_in_order(command, tiny_saved_model, tmp_pat
     assert command("translate", tiny_saved_model, stdin=file.read_bytes()).out == outcome.out
 
 
+@pytest.mark.thorough
 def test_where_the_library_is_not_tensorflow_for_python_does_it(command, tiny_saved_model, monkeypatch):
     monkeypatch.setattr(c_api, "LIBRARIES", ("libtensorflow_of_another_system",))
     assert command("translate", tiny_saved_model, stdin=b"A man sees a house.\n").lines == ["Ein Mann sieht ein Haus."]

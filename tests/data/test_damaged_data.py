@@ -293,6 +293,7 @@ def test_what_a_source_raises_comes_out_of_tf_data_as_it_is(packed):
         print(1 / 0)
 
 
+@pytest.mark.thorough
 def test_a_training_needs_its_text_no_more_once_it_is_prepared(tmp_path, monkeypatch):
     """It vanishes in mid-training; what comes after is made from the prepared pairs."""
     from tf_transformer import experiment, load_recipe

@@ -180,6 +180,7 @@ def test_two_devices_train_as_one_under_sgd(alone, two):
     assert distance(alone.model.get_weights(), together.get_weights()) < 1e-5
 
 
+@pytest.mark.thorough
 def test_two_devices_that_work_in_parts_train_as_one(alone, two):
     """Whose parts are unequal in number of tokens, and some of them padding alone."""
     together, figures = train(two, transformer, sgd, parts=3)
@@ -196,6 +197,7 @@ def test_two_devices_train_as_one_under_adam(one, two):
     assert distance(alone.get_weights(), small().get_weights()) > 1e-3
 
 
+@pytest.mark.thorough
 def test_averaging_the_devices_means_is_another_training(one, two):
     """On the same batches, whose padding is unequal indeed: the tests above could fail."""
 

@@ -42,6 +42,7 @@ def runs(eager, tmp_path_factory):
     return recipe, RunDirectory(folder / "stopped"), experiment.train(recipe, folder / "run")
 
 
+@pytest.mark.thorough
 def test_a_training_goes_on_as_if_never_stopped(runs, tmp_path):
     recipe, _, resumed = runs
     told = io.StringIO()

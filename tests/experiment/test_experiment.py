@@ -311,6 +311,7 @@ def test_the_scores_are_those_of_its_translations(run):
     assert scores["training_seconds"] > 0 and scores["loss"] > 0
 
 
+@pytest.mark.thorough
 def test_a_perplexity_tells_of_how_many_sentences_it_is(run, capsys):
     (source, reference), *_ = DemoSource("test")
     whole, short = (source, reference), {"max_length": 4}
@@ -328,6 +329,7 @@ def test_a_perplexity_tells_of_how_many_sentences_it_is(run, capsys):
     assert "perplexity" not in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_another_search_is_scored_by_its_own_translations(run):
     """With options in place of the recipe's; in any number of streams."""
     pairs = list(DemoSource("test"))[:8]

@@ -269,6 +269,7 @@ def test_a_model_that_is_not_there_is_told(origin, tmp_path):
 # -- frozen layers ----
 
 
+@pytest.mark.thorough
 def test_frozen_weights_keep_every_bit_on_two_devices(folder, origin, tmp_path):
     """Whatever else moves weights: decay, an average of the weights, an average of checkpoints."""
     told = Console(file=io.StringIO(), width=300)
@@ -290,6 +291,7 @@ def test_frozen_weights_keep_every_bit_on_two_devices(folder, origin, tmp_path):
 # -- resuming ----
 
 
+@pytest.mark.thorough
 def test_killed_in_its_first_step_it_resumes_without_the_origin_to_the_same_bits(other, tmp_path):
     whole, path, origin, _ = other
     killed = RunDirectory(tmp_path / "killed")

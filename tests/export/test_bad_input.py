@@ -38,7 +38,10 @@ def is_utf8(texts: np.ndarray) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", ["translate", "translate_nbest", "translate_with_attention", "tokenize"])
+@pytest.mark.parametrize(
+    "name",
+    ["translate", pytest.param("translate_nbest", marks=pytest.mark.thorough), "translate_with_attention", "tokenize"],
+)
 def test_every_text_is_answered_in_utf8(loaded, name):
     good = PAIRS[0][0].encode()
     texts = tf.constant([*BAD.values(), good])
@@ -59,6 +62,7 @@ def test_what_was_cut_says_so(loaded):
     assert not truncated[list(BAD).index("NULs")]
 
 
+@pytest.mark.thorough
 def test_bad_prefixes_and_targets_are_answered_too(loaded):
     bad = [text[:4] for text in BAD.values()]
     good = [PAIRS[0][0]] * len(bad)

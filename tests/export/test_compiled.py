@@ -60,6 +60,7 @@ def times_compiled(translator):
     return int(translator._compiled.warm.numpy().sum())
 
 
+@pytest.mark.thorough
 def test_any_batch_has_the_translations_of_the_other_search(compiled, expected):
     """Alone and together, in any order, in batches that are padded, and in those that are too large or too long."""
     random = np.random.default_rng(0)
@@ -82,6 +83,7 @@ def test_the_compiled_program_is_what_answers(run):
     assert ids.shape[2] != 24
 
 
+@pytest.mark.thorough
 def test_a_translation_that_is_longer_than_the_memory_is_searched_for_again(run):
     """The shortest memory holds 24 tokens; here all translations must have 30."""
     options = DecodingOptions(min_length=30, extra_length=60)

@@ -88,6 +88,7 @@ def test_order_does_not_matter(ensemble, checkpoints):
     np.testing.assert_allclose(found[1], scores, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_model_with_itself_is_that_model(alone):
     one = alone[1]
     twice = Translator(Ensemble([one.model, one.model]), one.tokenizers, one.options)
@@ -123,7 +124,11 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "compiled"])
+@pytest.mark.parametrize(
+    "compiled",
+    [pytest.param(False, marks=pytest.mark.thorough), pytest.param(True, marks=pytest.mark.slow)],
+    ids=["plain", "compiled"],
+)
 def test_a_saved_model_in_a_new_process(ensemble, tmp_path, compiled):
     """Cold and warm, and with options of a call, it is what it is in Python."""
     exported = ensemble

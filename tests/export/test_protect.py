@@ -50,6 +50,7 @@ def test_spans_come_out_as_they_are(translator, changes):
     check(translator.translate(TEXTS, protect=True, **changes)["translation"])
 
 
+@pytest.mark.thorough
 def test_the_saved_model_does_the_same(translator, loaded):
     by_export = with_options(loaded, TEXTS, protect=True)["translation"][:, 0]
     assert by_export.tolist() == translator.translate(TEXTS, protect=True)["translation"].numpy().tolist()

@@ -132,7 +132,7 @@ def same(got: dict, expected: dict) -> None:
             np.testing.assert_allclose(got[key], array, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("which", ["export", "forms"])
+@pytest.mark.parametrize("which", [pytest.param("export", marks=pytest.mark.thorough), "forms"])
 def test_each_signature_answers_over_grpc_and_rest_as_it_does_itself(which, server, forms):
     running = server if which == "export" else forms[0]
     model = running.model
@@ -223,6 +223,7 @@ def test_a_signature_that_is_not_there_is_named(server):
             predict("demo", "nonsense", {"text": ["Hi"]}, "127.0.0.1", port)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
 def test_the_readmes_commands(server):
     """With this server's ports; they print what the page says they do, this model's translations apart."""

@@ -156,6 +156,7 @@ def test_hypotheses_come_best_first_with_the_score_of_the_definition(loaded, by_
         np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_alpha_ranks_hypotheses_by_the_paper_s_penalty(loaded, by_definition):
     for alpha in (0.0, 1.5):
         output = with_options(loaded, SOURCES[:2], alpha=alpha, num_hypotheses=3)

@@ -132,6 +132,7 @@ def test_samples_are_reproducible_and_their_own_whatever_the_batch(translator):
     assert np.shape(translate(translator, "A man", temperature=1.0, beam_size=1, num_hypotheses=9)["score"]) == (1, 9)
 
 
+@pytest.mark.thorough
 def test_of_several_samples_that_a_translator_draws_one_is_told_whatever_else_is_asked_for(translator):
     """The first that is drawn, and not the likeliest."""
     options = DecodingOptions(extra_length=10, temperature=1.5, num_hypotheses=5, seed=3)
@@ -285,6 +286,7 @@ def test_nothing_is_translated_by_nothing(translator, text):
     assert translate(translator, text) == {"translation": [b""], "score": [0.0], "truncated": [False]}
 
 
+@pytest.mark.thorough
 def test_it_survives_what_drops_tensorflow_s_kernels(translator):
     before = translate(translator, *TEXTS)
     keras.utils.clear_session()

@@ -84,6 +84,7 @@ def test_an_unknown_token_becomes_the_word_it_attends_to(translator):
     assert {"Zürich", "seeing"} <= chosen or len(chosen) > 3
 
 
+@pytest.mark.thorough
 def test_each_hypothesis_and_each_sample_has_its_own(translator):
     for changes in ({"num_hypotheses": 2}, {"num_hypotheses": 3, "temperature": 1.0}):
         outputs = [

@@ -57,6 +57,7 @@ def test_by_hand(source, target, source_tokens, target_tokens, alignment, expect
     assert word_links(source, target, *tokens, alignment) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("eager")
 def test_a_model_s_attention(tiny_run_directory, tiny_saved_model):
     """Run and SavedModel, in batches, give what the weights of the NumPy model say."""

@@ -231,6 +231,7 @@ def test_a_mark_that_no_font_has_together_with_its_letter_is_told(hangul_font):
 
 
 # Characters of any script, and some that fonts are known to trip over.
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=6))
 @example(["\ufe0f", "❤️", "👩‍👩‍👧", "न्", "\u0301", "\x00", "\ud800", "\ue000", "ﷺ", "\U000e0041"])

@@ -143,6 +143,7 @@ def test_the_loss_of_words_is_a_sum_of_cross_entropies():
     assert float(layer.loss_of_words(source, target, context)) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_step_adds_the_loss_of_words():
     """Over the whole batch's tokens, whatever parts it is worked on in, and with R-Drop the mean of both passes."""
     tree = [IDS[token] for token in ["(S", "(NP", "DT", "NN", ")NP", "(VP", "NN", ")VP", ")S"]]

@@ -17,6 +17,8 @@ from tf_transformer.experiment import export_run_ctranslate2
 from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.model_card import facts_of_run
 
+pytestmark = pytest.mark.thorough
+
 TEXTS = ["A man sees a house.", "Our dog", "unheard things"]
 LIMIT = 6
 

@@ -62,6 +62,7 @@ def test_the_command_makes_a_run_and_other_commands_take_it(joint, tmp_path):
     assert "imported from another library" in run("card", tmp_path / "opus")
 
 
+@pytest.mark.thorough
 def test_it_can_be_evaluated_and_looked_into(joint, tmp_path, command, capsys):
     source, reference, run = tmp_path / "pairs.en", tmp_path / "pairs.de", tmp_path / "run"
     shutil.copytree(joint.run.path, run)
@@ -74,6 +75,7 @@ def test_it_can_be_evaluated_and_looked_into(joint, tmp_path, command, capsys):
     assert "attention" in (tmp_path / "attention.html").read_text(encoding="utf-8").lower()
 
 
+@pytest.mark.thorough
 def test_the_compiled_search_finds_the_same(short):
     """XLA compiles it with the bias, the activation and the positions of MarianMT."""
     before = short.translate(TEXTS[:2])
@@ -83,6 +85,7 @@ def test_the_compiled_search_finds_the_same(short):
     np.testing.assert_allclose(before["score"], after["score"], atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_an_export_says_the_same_without_the_package(joint, tmp_path):
     """In TensorFlow for Python, and by its C API, which the command runs an export with."""
     options = DecodingOptions(beam_size=1, alpha=0.0, length_offset=0.0, max_length=8, extra_length=40)

@@ -37,6 +37,7 @@ def test_with_a_gpu_they_are_refused(monkeypatch):
         set_single_threaded_operations(2)
 
 
+@pytest.mark.thorough
 def test_a_training_that_comes_too_late_for_them_says_so(eager, tmp_path):
     write_pairs(tmp_path)
     few = {"training__steps": 2, "training__validate_every": 2, "training__warmup_steps": 1, "evaluation__beam_size": 1}

@@ -96,6 +96,7 @@ def test_hypotheses_go_on_as_themselves_when_the_cache_is_settled(any_model):
     by_hand.check_hypotheses_when_settled(any_model, RecurrentStepper(any_model), SOURCE, steps=8, beams=3)
 
 
+@pytest.mark.thorough
 def test_searches_in_a_graph_find_what_plain_python_finds(model):
     """Through the loops, in which rows leave and entries are dropped."""
     source = np.random.default_rng(0).integers(4, VOCABULARY, (6, 5)).astype("int32")

@@ -155,6 +155,7 @@ def test_more_parts_than_rows_are_one_batch():
         assert_same(train(rows=2, steps=1, **parts), usual)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "parts",
     [{"parts": 2}, pytest.param({"parts": 2, "graph": True}, marks=pytest.mark.slow), {"beside": 2}],
@@ -211,12 +212,14 @@ def test_a_first_fit_is_traced_once():
     assert len(traced) == 1
 
 
+@pytest.mark.thorough
 def test_r_drop_without_dropout_is_the_usual_step(over_logits):
     """Both predictions of a sentence are then one; validation has no R-Drop in any case."""
     assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0)), over_logits["all"])
     assert_same(train(loss=SmoothedCrossEntropy(0.1, r_drop=2.0), parts=2, beside=2), over_logits["all"])
 
 
+@pytest.mark.thorough
 def test_r_drop_draws_the_predictions_of_a_sentence_together():
     """Its term is in the first step's loss, and less later."""
 
@@ -275,6 +278,7 @@ def test_a_scale_too_high_is_halved_and_the_step_left_out():
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.thorough
 def test_float16_learns_where_one_token_takes_nearly_all_rows():
     """40,000 tokens predicted rightly: what is summed over them is beyond float16, whatever the loss is scaled by."""
     keras.utils.set_random_seed(3)
@@ -357,7 +361,11 @@ def test_regularizers_count():
         model.train_on_batch(*batch())
 
 
-@pytest.mark.parametrize("graph", [pytest.param(False, marks=pytest.mark.slow), True], ids=["eager", "graph"])
+@pytest.mark.parametrize(
+    "graph",
+    [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.thorough)],
+    ids=["eager", "graph"],
+)
 def test_what_a_layer_adds_in_its_call_counts_from_the_first_step_on(graph, over_logits):
     """Against Keras's own step; where it can't count, before anything has changed it is refused."""
     activity = keras.regularizers.L2(0.01)
@@ -370,6 +378,7 @@ def test_what_a_layer_adds_in_its_call_counts_from_the_first_step_on(graph, over
             model.train_on_batch(*batch())
 
 
+@pytest.mark.thorough
 def test_what_a_layer_adds_counts_on_several_devices_as_on_one():
     """Each device's share of five sentences, of as many tokens."""
     (source, target), labels = batch()

@@ -24,7 +24,9 @@ def test_there_and_back(tree):
     assert build_tree(linearise(tree, tags=True), tree.words()) == tree
 
 
-@pytest.mark.parametrize(("file", "number"), [("craft_train.mrg", 18_951), ("craft_dev.mrg", 2_780)])
+@pytest.mark.parametrize(
+    ("file", "number"), [pytest.param("craft_train.mrg", 18_951, marks=pytest.mark.thorough), ("craft_dev.mrg", 2_780)]
+)
 def test_there_and_back_on_all_of_craft(craft, file, number):
     count = 0
     for tree in map(clean, TreeFiles(craft / file)):

@@ -16,7 +16,7 @@ RECIPE = DEMO.parent / "parsing_demo.yaml"
 TEXTS = [sentence for sentence, _ in SENTENCES]
 
 
-@pytest.fixture(scope="module", params=["next_word", "tree_state"])
+@pytest.fixture(scope="module", params=[pytest.param("next_word", marks=pytest.mark.thorough), "tree_state"])
 def told(request):
     return request.param
 

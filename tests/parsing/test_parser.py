@@ -41,6 +41,7 @@ def check(parser, sentences):
             assert len(linearise(tree)) < MAX_LENGTH
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seed", "options"), [(2, {"beam_size": 1}), (3, {"beam_size": 5, "alpha": 0.0}), (2, {"extra_length": 0})]
 )

@@ -34,8 +34,10 @@ SIZES = {
     "evaluation.extra_length": 0,
 }
 VOCAB_SIZES = {"bpe": 400, "wordpiece": 80}
-# The others differ from one of these, or from one that a whole run below has, in a number only.
-OFTEN = {"multi30k_en_de_recurrent", "tatoeba_en_de", "table3/a_h1", "table3/e_learned_positions"}
+# The slow ones differ from one of these, or from one that a whole run below has, in a number only.
+MARKS = {"tatoeba_en_de": ()} | dict.fromkeys(
+    ["multi30k_en_de_recurrent", "table3/a_h1", "table3/e_learned_positions"], pytest.mark.thorough
+)
 
 
 TREES = """
@@ -65,7 +67,7 @@ def batches():
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[] if recipe_id(path) in OFTEN else pytest.mark.slow) for path in RECIPES],
+    [pytest.param(path, marks=MARKS.get(recipe_id(path), pytest.mark.slow)) for path in RECIPES],
     ids=recipe_id,
 )
 def test_two_steps_move_every_weight(batches, path):
@@ -102,7 +104,13 @@ def train_and_check(recipe, folder) -> None:
     assert {key: config[key] for key in arguments} == arguments
 
 
-@pytest.mark.parametrize("name", ["wmt14_en_de_big", pytest.param("wmt14_en_fr_base", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("wmt14_en_de_big", marks=pytest.mark.thorough),
+        pytest.param("wmt14_en_fr_base", marks=pytest.mark.slow),
+    ],
+)
 def test_the_paper_s_recipes_train(tmp_path, name):
     """On WMT 2014 as TensorFlow Datasets gives it, with a few other sentences in it."""
     import tensorflow_datasets as tfds
@@ -128,7 +136,10 @@ def test_the_paper_s_recipe_trains_on_a_folder_of_one_s_own(tmp_path):
     train_and_check(shrunk(FOLDER / "wmt14_en_de_base.yaml", **replaced), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["parsing_wsj", pytest.param("parsing_wsj_semi", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("parsing_wsj", marks=pytest.mark.thorough), pytest.param("parsing_wsj_semi", marks=pytest.mark.slow)],
+)
 def test_the_paper_s_parsers_train(tmp_path, name):
     """A beam of 21, with more room than the shrunk model has positions for."""
     replaced = {"data.root": tmp_path, "model.max_length": 32, "tokenizer.vocab_size": 300}

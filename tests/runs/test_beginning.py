@@ -61,7 +61,9 @@ def without_what_is_no_state(folder):
     return {name: held for name, held in contents(folder).items() if held is not None and not name.endswith("/lock")}
 
 
-@pytest.mark.parametrize("moments", ["some", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "moments", [pytest.param("some", marks=pytest.mark.thorough), pytest.param("all", marks=pytest.mark.slow)]
+)
 def test_the_same_command_begins_it_whatever_was_there(killed, until_it_begins, tmp_path, moments):
     """With auto it goes on as soon as it is written down whose state it begins from.
 

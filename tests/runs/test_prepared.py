@@ -74,6 +74,7 @@ def test_a_training_finds_what_was_prepared_for_it(short, trained, tmp_path, con
     assert not run.training_state.exists()
 
 
+@pytest.mark.thorough
 def test_trainings_share_a_folder_which_stays(short, trained, tmp_path, monkeypatch):
     shared = with_data(short, prepared=str(tmp_path / "shared"))
     experiment.prepare(shared, tmp_path / "first", Console(quiet=True))
@@ -141,6 +142,7 @@ def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped, console, tmp_p
     assert contents(run.path) == before
 
 
+@pytest.mark.thorough
 def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, undisturbed, console):
     """And is no reason not to go on with a run that was begun without it, or whose data lies elsewhere now.
 
@@ -233,6 +235,7 @@ def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console
     ]
 
 
+@pytest.mark.thorough
 def test_noise_is_drawn_once_and_tokenised_once(short, tmp_path, console, monkeypatch):
     """Clean pairs and two noised copies; a training that goes on after Ctrl-C, and another run, find them prepared."""
     save_recipe(with_data(short, prepared=str(tmp_path / "shared")), tmp_path / "one.yaml")

@@ -67,6 +67,7 @@ def tokens(run, devices, begin, end):
     return sum(np.count_nonzero(labels) for _, labels in first_batches(run, end, devices)[begin:])
 
 
+@pytest.mark.thorough
 def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tmp_path):
     """As on a machine with more GPUs; each device counts figures of its own, in mid-epoch."""
     loaded, run = stopped

@@ -13,6 +13,7 @@ def translate(client, **asked):
     return client.post("/translate", json=asked)
 
 
+@pytest.mark.thorough
 def test_libretranslates_own_client(server):
     api = LibreTranslateAPI(server.url)
     assert api.translate(SOURCES[0], "en", "de") == TARGETS[0]

@@ -124,6 +124,7 @@ def test_a_request_whose_body_is_still_to_come_is_answered_while_it_drains(versi
         assert "Traceback" not in running.log.read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_while_a_model_is_loaded_it_ends_all_the_same(versions, tmp_path, number, expected):
     """Which waits for ever."""
@@ -197,6 +198,7 @@ def test_a_model_that_cannot_be_loaded_is_status_2(versions, tmp_path):
         assert "the SavedModel can't be loaded" in line
 
 
+@pytest.mark.thorough
 def test_a_key_and_texts_in_the_log(versions, tmp_path):
     """And Ctrl-C at its end is status 130."""
     put(versions[0], tmp_path / "echo", "1")

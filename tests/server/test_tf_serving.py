@@ -42,6 +42,7 @@ def same(got, expected) -> None:
         assert got == (pytest.approx(expected, rel=1e-4, abs=1e-4) if isinstance(expected, float) else expected)
 
 
+@pytest.mark.thorough
 def test_every_signature_in_column_form(server, other):
     names = set(other.model.signatures) - {"warm_up"}
     assert len(names) > 6

@@ -11,7 +11,14 @@ from tf_transformer.server import versions
 from tf_transformer.server.versions import PAGE_SIGNATURES, SavedModelVersion
 
 
-@pytest.mark.parametrize(("beam_size", "rows"), [(1, {1, 2, 4, 8}), (4, {1, 2}), (9, {1})])
+@pytest.mark.parametrize(
+    ("beam_size", "rows"),
+    [
+        (1, {1, 2, 4, 8}),
+        pytest.param(4, {1, 2}, marks=pytest.mark.thorough),
+        pytest.param(9, {1}, marks=pytest.mark.thorough),
+    ],
+)
 def test_the_search_is_compiled_for_batches_of_few_hypotheses(beam_size, rows, tmp_path, monkeypatch):
     run = tiny_run(tmp_path)
     options = DecodingOptions(beam_size=beam_size, extra_length=1)
@@ -27,6 +34,7 @@ def test_the_search_is_compiled_for_batches_of_few_hypotheses(beam_size, rows, t
     assert shapes == {(n, 16) for n in rows}
 
 
+@pytest.mark.thorough
 def test_what_the_page_asks_for_is_warmed_up(tiny_saved_model):
     version = SavedModelVersion(tiny_saved_model)
     call, answered = version.call, []

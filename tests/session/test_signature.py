@@ -171,7 +171,13 @@ def test_what_is_not_there_or_damaged(tiny_saved_model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"beam_size": 1}, {"num_hypotheses": 3}, {"temperature": 2.0, "seed": 5, "max_length": 9}]
+    "changes",
+    [
+        {},
+        pytest.param({"beam_size": 1}, marks=pytest.mark.thorough),
+        pytest.param({"num_hypotheses": 3}, marks=pytest.mark.thorough),
+        {"temperature": 2.0, "seed": 5, "max_length": 9},
+    ],
 )
 def test_translations_with_options_are_the_same(tiny_saved_model, changes):
     by_tensorflow, in_session = (
@@ -201,6 +207,7 @@ def test_options_that_are_the_exports_own_are_not_asked_for(tiny_saved_model):
     assert names == ["translate", "translate_with_options", "translate_with_options"]
 
 
+@pytest.mark.thorough
 def test_tensorflow_can_be_imported_after_it(tiny_saved_model):
     """As `inspect --logdir` does."""
     program = """

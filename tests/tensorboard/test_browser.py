@@ -229,7 +229,7 @@ def test_tokens_of_any_script_are_text_and_nothing_else(tab, log_dir):
     assert frame.locator(".attention script, .attention b, .attention i").count() == 0
 
 
-@pytest.mark.parametrize("view", ["grid", "heat", "lines"])
+@pytest.mark.parametrize("view", ["grid", pytest.param("heat", marks=pytest.mark.thorough), "lines"])
 def test_what_is_shown_is_saved(tab, log_dir, view):
     page, frame = tab(tag=TAGS[1], view=view, layer="1", kind="cross")
     source, target, expected = weights_of(log_dir, TAGS[1], STEPS[-1])
@@ -326,7 +326,7 @@ CONTRASTS = """root => {
 }"""
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["light", "dark"])
 def test_contrast_is_enough_in_both_modes(tab, new_page, dark):
     """WCAG's 4.5 to 1, for all text."""
     page, frame = tab(new_page() if dark else None, tag=TAGS[1])

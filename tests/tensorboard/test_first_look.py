@@ -13,6 +13,8 @@ from tf_transformer.inspection.pieces import shown
 from tf_transformer.inspection.sentence import Inspection
 from tf_transformer.tensorboard import write_page
 
+pytestmark = pytest.mark.thorough
+
 SIDES = {"cross": ("translation", "source"), "encoder": ("source", "source"), "decoder": ("translation", "translation")}
 
 

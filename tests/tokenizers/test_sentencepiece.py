@@ -177,6 +177,7 @@ def test_every_token_is_of_a_word_that_is_there(tokenizer, texts):
         assert (np.diff(row[:length]) >= 0).all()
 
 
+@pytest.mark.thorough
 @NEEDS_MALLINFO
 def test_a_tokenizer_that_is_gone_gives_its_memory_back(joint_pairs):
     """A model of 10,000 pieces takes 1.3 MiB: 0.4 as bytes, 0.9 as TensorFlow Text's op has it."""

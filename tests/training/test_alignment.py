@@ -128,6 +128,7 @@ def test_a_step_is_the_one_by_hand(options, expected):
         np.testing.assert_allclose(weight.numpy(), other, rtol=0, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_devices_that_share_a_batch_take_the_same_step(expected):
     """Two of them, each with half of its rows: unequal numbers of tokens and of links."""
     inputs, labels, links = batch()
