@@ -10,6 +10,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.cli.command import Outcome
 from tests.tiny_run import tiny_export, tiny_run
@@ -34,14 +35,39 @@ malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform ==
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-# In this order. They take minutes, most of which their processes do: begun last, they would leave the other core idle.
-# Browsers and the servers of TensorBoard need much memory, of which later the tests' own processes have taken theirs.
-FIRST = ("test_browser.py", "test_launcher.py", "test_first_look.py", "test_saved_model.py", "test_multi_worker.py")
+# Files and folders, in this order. They take minutes, most of which their processes do: begun last, they would leave
+# the other core idle. Browsers and servers need much memory, of which later the tests' own processes have taken theirs.
+FIRST = (
+    "server",
+    "tensorboard/test_browser.py",
+    "distributed/test_launcher.py",
+    "tensorboard/test_first_look.py",
+    "export/test_saved_model.py",
+    "distributed/test_multi_worker.py",
+)
+TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items) -> None:
     """Begins with the files that take most; `--no-loadscope-reorder` keeps that order."""
-    items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
+
+    def place(item) -> int:
+        name = item.path.relative_to(TESTS).as_posix()
+        return next((number for number, first in enumerate(FIRST) if name.startswith(first)), len(FIRST))
+
+    items.sort(key=place)
+
+
+class ByFile(LoadFileScheduling):
+    """Gives a process whole files, as `--dist loadfile` does; and tests/server/ whole, whose files share a server."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = f"{TESTS.name}/server/"
+        return folder if nodeid.startswith(folder) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config, log) -> ByFile:
+    return ByFile(config, log)
 
 
 def pytest_collection_finish(session) -> None:

@@ -32,6 +32,7 @@ def part(found, prefix):
     return chosen
 
 
+@pytest.mark.thorough
 def test_two_devices_train_as_one(found):
     """20 steps of SGD, on rows of unequal length of which one is padding alone."""
     one, two = (part(found, f"{number}/weights/") for number in (1, 2))

@@ -174,6 +174,7 @@ def test_word_for_word_is_under_40_bleu():
     assert 5 < score < 40
 
 
+@pytest.mark.thorough
 def test_no_learnt_dictionary_reaches_40_bleu_either():
     """IBM model 1 learns its own dictionary from the training pairs, and may choose to drop a word."""
     corpus = [(words_of(english), re.findall(r"\w+", german)) for english, german in pairs("train")[:2000]]

@@ -125,6 +125,7 @@ def test_other_options_of_its_own(run, options):
         assert got[0] == other[0] and got[1] == pytest.approx(other[1], abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_what_is_larger_is_not_compiled(compiled):
     before = times_compiled(compiled)
     assert compiled.warm_up(rows=(33,), lengths=(16,)) == {}

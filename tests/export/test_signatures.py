@@ -128,6 +128,7 @@ def test_outputs_agree_with_each_other_on_their_shapes(loaded, name, size):
             assert found == int(letter) if letter.isdecimal() else sizes.setdefault(letter, found) == found
 
 
+@pytest.mark.thorough
 def test_translating_is_the_same_by_every_name(loaded, translator, tmp_path_factory):
     extra = tiny_export(tmp_path_factory.getbasetemp()) / "assets.extra"
     exported = json.loads((extra / "decoding_options.json").read_text(encoding="utf-8"))

@@ -136,6 +136,7 @@ def test_it_learns(joint):
     assert model((source, target))[..., START_ID].numpy().max() < -500
 
 
+@pytest.mark.thorough
 def test_it_is_fine_tuned(joint, tmp_path):
     tuned = tune(joint.run, tmp_path, validate_every=2)
     before, after = (load_model(run.path) for run in (joint.run, tuned))

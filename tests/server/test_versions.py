@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.tiny_run import tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.export.compiled import LENGTHS, ROWS
@@ -14,15 +13,18 @@ from tf_transformer.server.versions import PAGE_SIGNATURES, SavedModelVersion
 @pytest.mark.parametrize(
     ("beam_size", "rows"),
     [
-        (1, {1, 2, 4, 8}),
+        pytest.param(1, {1, 2, 4, 8}, marks=pytest.mark.thorough),
         pytest.param(4, {1, 2}, marks=pytest.mark.thorough),
-        pytest.param(9, {1}, marks=pytest.mark.thorough),
+        (9, {1}),
     ],
 )
-def test_the_search_is_compiled_for_batches_of_few_hypotheses(beam_size, rows, tmp_path, monkeypatch):
-    run = tiny_run(tmp_path)
+def test_the_search_is_compiled_for_batches_of_few_hypotheses(
+    beam_size, rows, tiny_run_directory, tmp_path, monkeypatch
+):
     options = DecodingOptions(beam_size=beam_size, extra_length=1)
-    translator = Translator(load_model(run.path), run.load_tokenizers(), options, compiled=True)
+    translator = Translator(
+        load_model(tiny_run_directory.path), tiny_run_directory.load_tokenizers(), options, compiled=True
+    )
     keep = {"translate", "translate_with_options", "warm_up"}  # the others would take time to write
     translator.functions = {name: translator.functions[name] for name in keep}
     export_saved_model(translator, tmp_path / "1")

@@ -62,6 +62,7 @@ def test_it_gives_what_tensorflow_gives(tiny_saved_model, loaded, name):
     same(signature(**CALLS[name]), expected)
 
 
+@pytest.mark.thorough
 def test_a_graph_made_faster_gives_the_same_in_several_threads(tiny_saved_model, loaded):
     signature = load_in_session(tiny_saved_model, "translate", streams=2, optimise=True)
     expected = {text: loaded.signatures["translate"](text=tf.constant([text])) for text in TEXTS}

@@ -117,6 +117,7 @@ def test_the_slider_changes_the_step(tab, log_dir):
         expect(frame.locator(".told")).to_contain_text(f"{expected['cross'][0, 1, 0, 1]:.3f}")
 
 
+@pytest.mark.thorough
 def test_the_address_brings_the_view_back(tab, new_page):
     page, frame = tab()
     frame.get_by_role("radio", name=TAGS[1]).check()
@@ -268,6 +269,7 @@ def press_until(page, frame, key, wanted):
     raise AssertionError(f"{key} leads nowhere")
 
 
+@pytest.mark.thorough
 def test_with_the_keyboard_alone(tab, new_page, log_dir):
     page, frame = tab(new_page(), least="0.01")
     source, target, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
