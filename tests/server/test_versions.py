@@ -1,13 +1,16 @@
 """What is warmed up before the first request."""
 
+import threading
+
 import pytest
 
+from tests.bounded import SECONDS
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.export.compiled import LENGTHS, ROWS
 from tf_transformer.runs.directory import load_model
 from tf_transformer.server import versions
-from tf_transformer.server.versions import PAGE_SIGNATURES, SavedModelVersion
+from tf_transformer.server.versions import PAGE_SIGNATURES, WARM_UP_TEXTS, SavedModelVersion, Version
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,22 @@ def test_what_the_page_asks_for_is_warmed_up(tiny_saved_model):
     version.call = remembered
     version.warm_up()
     assert answered == list(PAGE_SIGNATURES)
+
+
+class Meeting(Version):
+    """Alternatives, and the first text without options, are answered once both have been asked for."""
+
+    translates = True
+
+    def __init__(self, seconds):
+        self.both, self.seconds = threading.Barrier(2), seconds
+
+    def translate(self, texts, options):
+        if options or texts == [WARM_UP_TEXTS[0]]:
+            self.both.wait(self.seconds)
+
+
+def test_first_calls_are_made_at_once():
+    Meeting(SECONDS).warm_up(threads=2)
+    with pytest.raises(threading.BrokenBarrierError):
+        Meeting(0.1).warm_up(threads=1)

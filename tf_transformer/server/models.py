@@ -15,6 +15,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceeded
 from tf_transformer.server.metrics import Metrics
 from tf_transformer.server.versions import Version, kind_of, load_version
+from tf_transformer.terminal import cores
 from tf_transformer.translation import Translation
 
 log = logging.getLogger("tf_transformer.server")
@@ -211,7 +212,8 @@ class ServedModel:
             began = time.perf_counter()
             version = load_version(versions[number])
             seconds = time.perf_counter() - began
-            warm = version.warm_up()
+            # A later version leaves the other cores to the requests that the old one answers.
+            warm = version.warm_up(threads=1 if self.version else cores())
         except UserError:
             self.metrics.loaded(self.name, None)
             raise

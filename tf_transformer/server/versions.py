@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import product
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -91,14 +93,26 @@ class Version(ABC):
         """
         raise UserError(f"{self.folder}: no signature {signature}")
 
-    def warm_up(self) -> float:
-        """Makes the first request as fast as the next; gives the seconds that it took."""
+    def warm_up(self, threads: int = 1) -> float:
+        """Makes the first request as fast as the next; gives the seconds that it took.
+
+        Args:
+            threads: how many of the calls that it takes are made at once. While a version is prepared, TensorFlow works
+                on one core a call.
+        """
         began = time.perf_counter()
-        if self.translates:
-            for text in WARM_UP_TEXTS:
-                self.translate([text], {})
-            self.translate(WARM_UP_TEXTS[:1], {"num_hypotheses": 2})  # alternatives have a graph of their own
+        with ThreadPool(threads) as pool:  # whose threads keep no process that is told to end
+            pool.map(lambda call: call(), self._first_calls(), chunksize=1)
         return time.perf_counter() - began
+
+    def _first_calls(self) -> list[Callable[[], Any]]:
+        """Calls that take longer the first time, the longest first; none waits for another."""
+        if not self.translates:
+            return []
+        return [
+            lambda: self.translate(WARM_UP_TEXTS[:1], {"num_hypotheses": 2}),  # alternatives have a graph of their own
+            lambda: [self.translate([text], {}) for text in WARM_UP_TEXTS],
+        ]
 
 
 class SavedModelVersion(Version):
@@ -157,33 +171,30 @@ class SavedModelVersion(Version):
         except (KeyError, ValueError, TypeError, *refusals) as error:
             raise UserError(f"{signature}: {_why(error)}") from None
 
-    def warm_up(self) -> float:
-        began = time.perf_counter()
-        if "warm_up" in self._loaded.signatures:
-            import tensorflow as tf
-
-            from tf_transformer.export.compiled import rows_that_pay
-            from tf_transformer.translation import own_options
-
-            shapes = product(rows_that_pay(own_options(self.folder).beam_size), WARM_UP_LENGTHS)
-            rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*shapes, strict=True))
-            self._loaded.signatures["warm_up"](rows=rows, lengths=lengths)
-        super().warm_up()
+    def _first_calls(self) -> list[Callable[[], Any]]:
+        calls = super()._first_calls()
         if self.translates:
-            self._warm_up_page()
-        return time.perf_counter() - began
+            calls += [partial(self._ask_as_page, name) for name in PAGE_SIGNATURES if name in self.signatures]
+        return [self._compile, *calls] if "warm_up" in self._loaded.signatures else calls
 
-    def _warm_up_page(self) -> None:
+    def _compile(self) -> None:
+        import tensorflow as tf
+
+        from tf_transformer.export.compiled import rows_that_pay
+        from tf_transformer.translation import own_options
+
+        shapes = product(rows_that_pay(own_options(self.folder).beam_size), WARM_UP_LENGTHS)
+        rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*shapes, strict=True))
+        self._loaded.signatures["warm_up"](rows=rows, lengths=lengths)
+
+    def _ask_as_page(self, name: str) -> None:
         from tf_transformer.export.signature_options import option_values
         from tf_transformer.translation import own_options
 
         text = WARM_UP_TEXTS[:1]
         inputs = {"text": text, "source": text, "target": text, "prefix": [b""], "prefix_ids": [[]], "count": 1}
         with suppress(UserError):  # another program's export has no options, or its signatures take something else
-            inputs |= option_values(own_options(self.folder))
-            for name in PAGE_SIGNATURES:
-                if name in self.signatures:
-                    self.call(name, inputs)
+            self.call(name, inputs | option_values(own_options(self.folder)))
 
 
 class CTranslate2Version(Version):
