@@ -11,26 +11,13 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.data.characters import CHARACTERS
 from tf_transformer.data.batching import make_batches, padding_share, shuffled, with_known_length
 from tf_transformer.data.filters import PairCounts, count_pairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.tokenizers.base import END_ID, START_ID
-
-
-class Characters(tf.Module):
-    """A tokenizer so plain that the tests can do without it: a token a character, numbered from 4."""
-
-    def tokenize(self, texts):
-        return tf.strings.unicode_decode(texts, "UTF-8") + 4
-
-
-class CharacterPair(tf.Module):
-    source = target = Characters()
-
-
-CHARACTERS = CharacterPair()
 
 
 def text_of(row) -> str:
@@ -349,49 +336,7 @@ def test_limits_that_make_no_sense(options, words):
     assert "\n" not in str(caught.value)
 
 
-def test_counting_refuses_the_same_limits():
-    with pytest.raises(UserError, match="max_length is 0"):
-        count_pairs([], CHARACTERS, max_length=0)
-
-
-# -- figures ----
-
-
-def test_counts_read_as_one_line():
-    line = str(PairCounts(kept=28_000, empty=1, too_long=2, bad_ratio=3000, source_tokens=9, target_tokens=7))
-    assert line == (
-        "28,000 of 31,003 pairs kept (9 source and 7 target tokens); "
-        "3,003 dropped: 1 empty, 2 too long, 3,000 of unlike lengths"
-    )
-
-
-def test_copies_and_repeats_are_counted_among_what_is_kept(monkeypatch):
-    monkeypatch.setattr("tf_transformer.data.filters.CHUNK", 4)  # so that a repeat is found in another chunk
-    pairs = [("a", "a"), ("a", "b"), ("a", "a"), ("", ""), ("b", "a"), ("x" * 99,) * 2, ("a", "b"), ("a", "b")]
-    counts = count_pairs(pairs, CHARACTERS, max_length=20)
-    assert (counts.kept, counts.copied, counts.repeated) == (6, 2, 3)
-    assert counts.doubts() == []  # half of it
-    counts = count_pairs([*pairs, ("a", "a"), ("b", "b")] * 3, CHARACTERS, max_length=20)
-    assert counts.doubts() == ["20 of 24 pairs repeat an earlier one"]
-    monkeypatch.setattr("tf_transformer.data.filters.REMEMBERED", 6)
-    assert count_pairs([*pairs, *pairs], CHARACTERS, max_length=20).repeated == 3
-
-
-def test_what_looks_like_a_mistake_is_told_with_its_numbers():
-    copies = [(str(n), str(n)) for n in range(1500)]
-    assert count_pairs(copies, CHARACTERS, max_length=20).doubts() == [
-        "1,500 of 1,500 pairs have the same text as source and target"
-    ]
-    few = [("a", "b"), ("b", "a")] * 800
-    assert count_pairs(few, CHARACTERS, max_length=20).doubts() == ["1,598 of 1,600 pairs repeat an earlier one"]
-    figures = {"empty": 0, "too_long": 0, "bad_ratio": 0, "source_tokens": 1, "target_tokens": 1}
-    counts = PairCounts(kept=3_000_000, repeated=600_000, **figures)
-    assert counts.doubts() == ["600,000 of the first 1,000,000 pairs repeat an earlier one"]
-
-
-def test_multi30k_raises_no_doubts(shared_data):
-    source = TextFiles(shared_data / "multi30k" / "train.en", shared_data / "multi30k" / "train.de")
-    assert count_pairs(source, CHARACTERS, max_length=500).doubts() == []
+# -- padding ----
 
 
 def test_padding_share_by_hand():

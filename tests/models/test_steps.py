@@ -7,109 +7,25 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.eager import eagerly
-from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, make_strategy
-from tf_transformer.training import TokenCount, TransformerAdam
+from tests.models.steps import (
+    ROWS,
+    SHARING,
+    VOCABULARY,
+    OverLogits,
+    adam,
+    assert_same,
+    batch,
+    compiled,
+    sgd,
+    train,
+    untrained_weights,
+)
+from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer
+from tf_transformer.training import TransformerAdam
 from tf_transformer.training.loss_scaling import LossScaling
 from tf_transformer.training.projected_loss import CHUNK_LOGITS
 
-VOCABULARY, ROWS, LENGTH = 50, 10, 7
-SHARING = ("all", "target", "none")
-
 pytestmark = pytest.mark.usefixtures("optimised")
-
-
-def batch():
-    """Ten sentences: one partly padding, one nothing else, so that three parts have unequal numbers of tokens."""
-    random = np.random.default_rng(0)
-    source, target, labels = (random.integers(1, VOCABULARY, (ROWS, LENGTH)).astype("int32") for _ in range(3))
-    labels[3, 4:] = labels[7] = source[7] = 0
-    return (source, target), labels
-
-
-def sgd():
-    return keras.optimizers.SGD(0.5)
-
-
-def adam():
-    # The usual epsilon: the paper's would blow up the rounding noise in the gradient of the keys' biases, which is 0.
-    return keras.optimizers.Adam(0.01)
-
-
-class OverLogits(SmoothedCrossEntropy):
-    """The same loss, which knows logits only."""
-
-    of_states = property()
-
-
-class WithItsOwnCall(Transformer):
-    """Halves the logits, and adds to the loss."""
-
-    def call(self, inputs, training=None):
-        logits = super().call(inputs, training=training) / 2
-        self.add_loss(0.01 * keras.ops.mean(keras.ops.square(logits)))
-        return logits
-
-
-def compiled(
-    share="all",
-    loss=None,
-    optimizer=sgd,
-    parts=1,
-    beside=1,
-    dtype="float32",
-    dropout_rate=0.0,
-    graph=False,
-    xla=False,
-    more=(),
-    activity=None,
-    loss_weights=None,
-    make=Transformer,
-):
-    """A small model, the same each time; its steps run eagerly unless `graph` or `xla`, since tracing takes longer.
-
-    A batch is worked on in so many `parts`, each in as many `beside` each other. With `activity`, a regularizer, a
-    layer adds to the loss whenever it is called.
-    """
-    keras.utils.set_random_seed(3)
-    model = make(1, 16, 4, 32, VOCABULARY, VOCABULARY, dropout_rate=dropout_rate, share_embeddings=share, dtype=dtype)
-    model.encoder.layers[0].feed_forward.hidden.activity_regularizer = activity
-    metrics = [Perplexity(), TokenAccuracy(), TokenCount(), *more]
-    loss = loss or SmoothedCrossEntropy(0.1)
-    model.compile(optimizer(), loss, loss_weights, metrics, jit_compile=xla, run_eagerly=not (graph or xla))
-    model.gradient_accumulation, model.parallel_parts = parts, beside
-    return model
-
-
-def train(*arguments, steps=2, rows=ROWS, **options):
-    """Steps of `train_on_batch`, and a `test_on_batch`: the figures of all, and the weights."""
-    model = compiled(*arguments, **options)
-    inputs, labels = batch()
-    data = tuple(ids[:rows] for ids in inputs), labels[:rows]
-    figures = [model.train_on_batch(*data, return_dict=True) for _ in range(steps)]
-    figures.append(model.test_on_batch(*data, return_dict=True))
-    return figures, model.get_weights()
-
-
-def untrained_weights(share):
-    """What training begins with."""
-    model = compiled(share)
-    model.build(((None, None), (None, None)))
-    return model.get_weights()
-
-
-@pytest.fixture(scope="module")
-def over_logits():
-    """Keras's own steps, for each way of sharing embeddings."""
-    return {share: train(share, OverLogits(0.1)) for share in SHARING}
-
-
-def assert_same(ours, theirs, tolerance=1e-5):
-    for one, other in zip(ours[0], theirs[0], strict=True):
-        assert one.keys() == {"loss", "perplexity", "accuracy", "tokens"}
-        assert one == pytest.approx(other, rel=tolerance)
-    for one, other in zip(ours[1], theirs[1], strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("share", SHARING)
@@ -340,112 +256,3 @@ def test_what_the_step_over_logits_cannot_do_is_refused(options):
         compiled(**options, more=[keras.metrics.SparseCategoricalAccuracy()]).train_on_batch(*batch())
     with pytest.raises(ValueError, match="parallel_parts and alignments need the loss SmoothedCrossEntropy"):
         compiled(**options).train_on_batch(*batch(), sample_weight=np.ones(ROWS, "float32"))
-
-
-def test_weights_of_one_change_nothing(over_logits):
-    model = compiled()
-    figures = model.train_on_batch(*batch(), sample_weight=np.ones(ROWS, "float32"), return_dict=True)
-    assert figures["loss"] == pytest.approx(over_logits["all"][0][0]["loss"], rel=1e-5)
-
-
-def test_regularizers_count():
-    """Their loss is the model's."""
-    model = compiled()
-    without = model.test_on_batch(*batch(), return_dict=True)["loss"]
-    weight = next(each for each in model.trainable_variables if len(each.shape) == 2)
-    weight.regularizer = keras.regularizers.L2(0.5)
-    expected = without + 0.5 * float(np.sum(np.square(weight)))
-    assert model.test_on_batch(*batch(), return_dict=True)["loss"] == pytest.approx(expected, rel=1e-5)
-    model.gradient_accumulation = 2
-    with pytest.raises(ValueError, match="parallel_parts can't do regularizers and add_loss"):
-        model.train_on_batch(*batch())
-
-
-@pytest.mark.parametrize(
-    "graph",
-    [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.thorough)],
-    ids=["eager", "graph"],
-)
-def test_what_a_layer_adds_in_its_call_counts_from_the_first_step_on(graph, over_logits):
-    """Against Keras's own step; where it can't count, before anything has changed it is refused."""
-    activity = keras.regularizers.L2(0.01)
-    ours = train(activity=activity, graph=graph)
-    assert_same(ours, train(loss=OverLogits(0.1), activity=activity))
-    assert ours[0][0]["loss"] > over_logits["all"][0][0]["loss"] + 0.01
-    for parts in ({"parts": 2}, {"beside": 2}):
-        model = compiled(activity=activity, graph=graph, **parts)
-        with pytest.raises(ValueError, match="parallel_parts can't do regularizers and add_loss"):
-            model.train_on_batch(*batch())
-
-
-@pytest.mark.thorough
-def test_what_a_layer_adds_counts_on_several_devices_as_on_one():
-    """Each device's share of five sentences, of as many tokens."""
-    (source, target), labels = batch()
-    labels[[3, 7]] = labels[0]
-    data = tf.data.Dataset.from_tensor_slices(((source, target), labels)).batch(ROWS)
-    weights = []
-    for strategy in (make_strategy("single"), make_strategy("mirrored")):
-        with strategy.scope():
-            model = compiled(activity=keras.regularizers.L2(0.01), graph=True)
-        with eagerly():
-            model.fit(data, shuffle=False, verbose=0)
-        weights.append(model.get_weights())
-    assert strategy.num_replicas_in_sync == 2
-    for one, other in zip(*weights, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("parts", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_loss_weights_count(parts, over_logits):
-    usual = over_logits["all"][0][0]["loss"]
-    for loss_weights in (0.25, [0.25]):
-        ours = train(loss_weights=loss_weights, parts=parts, steps=1)
-        assert_same(ours, train(loss=OverLogits(0.1), loss_weights=loss_weights, steps=1))
-        assert ours[0][0]["loss"] == pytest.approx(usual / 4, rel=1e-5)
-
-
-def test_the_only_loss_of_a_list_is_the_loss():
-    """R-Drop too, which only the step that projects can do; of several losses it is refused."""
-
-    def loss(loss, **options):
-        return compiled(loss=loss, dropout_rate=0.3, **options).train_on_batch(*batch(), return_dict=True)["loss"]
-
-    r_drop = SmoothedCrossEntropy(0.1, r_drop=5.0)
-    assert loss([r_drop]) == pytest.approx(loss(r_drop), rel=1e-6)
-    with pytest.raises(ValueError, match="r_drop, .* need the loss SmoothedCrossEntropy"):
-        loss([SmoothedCrossEntropy(0.1), r_drop])
-
-
-def test_what_a_subclass_changes_counts():
-    """The model's `call`, the loss's and a metric's: their steps go over logits."""
-    figures, _ = train(make=WithItsOwnCall, steps=1)
-    model = compiled(make=WithItsOwnCall)
-    logits = model(batch()[0])  # the same first weights
-    expected = float(SmoothedCrossEntropy(0.1)(batch()[1], logits)) + 0.01 * float(np.mean(np.square(logits)))
-    assert figures[0]["loss"] == pytest.approx(expected, rel=1e-5)
-
-    class Doubled(SmoothedCrossEntropy):
-        def call(self, y_true, y_pred, sample_weight=None):
-            return 2 * super().call(y_true, y_pred, sample_weight)
-
-    class Errors(TokenAccuracy):
-        def of_tokens(self, labels, logits):
-            return 1 - super().of_tokens(labels, logits)
-
-    told = compiled(loss=Doubled(0.1), more=[Errors("errors")]).train_on_batch(*batch(), return_dict=True)
-    usual = compiled().train_on_batch(*batch(), return_dict=True)
-    assert told["loss"] == pytest.approx(2 * usual["loss"], rel=1e-5)
-    assert told["errors"] == pytest.approx(1 - usual["accuracy"], rel=1e-5)
-    with pytest.raises(ValueError, match="a Transformer whose call, .* no subclass has changed"):
-        compiled(make=WithItsOwnCall, parts=2).train_on_batch(*batch())
-
-
-def test_labels_are_asked_for():
-    with pytest.raises(ValueError, match="need labels too"):
-        compiled().train_on_batch(batch()[0])
-
-
-def test_another_loss_with_accumulation_is_refused():
-    with pytest.raises(ValueError, match="need the loss SmoothedCrossEntropy"):
-        compiled(loss=SmoothedCrossEntropy(0.1).call, parts=2).train_on_batch(*batch())

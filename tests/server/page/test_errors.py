@@ -1,0 +1,128 @@
+"""What the page tells of errors, and what it does about them."""
+
+import json
+
+import httpx
+import pytest
+
+from tests.bounded import SECONDS
+from tests.browser import comes
+from tests.server.page.looking import GERMAN, SENTENCE, texts_of, translated
+
+
+@pytest.fixture
+def failing(open_page, problems):
+    """A page whose next requests to translate get these answers instead; the browser tells the console of them."""
+
+    def opened(*answers):
+        page, left = open_page(), list(answers)
+
+        def answer(route):
+            if not left:
+                return route.continue_()
+            given = left.pop(0)
+            return route.abort() if given is None else route.fulfill(**given)
+
+        page.route("**/page/translate", answer)
+        return page
+
+    yield opened
+    assert all("Failed to load resource" in problem for problem in problems)
+    problems.clear()
+
+
+def refusal(status, message, **headers):
+    return {"status": status, "headers": headers, "body": json.dumps({"error": message})}
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([refusal(429, "too many", **{"Retry-After": "1"})], "The server is busy. Trying again"),
+        ([refusal(503, "the server is starting", **{"Retry-After": "1"})], "The server is starting. Trying again"),
+        (
+            [refusal(503, "the server is starting", **{"Retry-After": "0.1"})] * 8,
+            "The server is starting. Trying again",
+        ),
+        ([refusal(503, "the server is draining", **{"Retry-After": "1"})], "The server is about to end. Trying again"),
+        ([None], "The server can’t be reached. Trying again"),
+        ([refusal(502, "")], "The server does not answer. Trying again"),
+    ],
+    ids=["busy", "starting", "starting for long", "draining", "out of reach", "proxy"],
+)
+def test_what_may_pass_is_told_and_tried_again(failing, answers, told):
+    page = failing(*answers)
+    texts = texts_of(page, "#status")
+    page.fill("#source", SENTENCE)
+    translated(page, GERMAN)
+    assert any(text.startswith(told) for text in texts())
+    comes(page, lambda: page.inner_text("#status") == "")
+
+
+def test_what_does_not_pass_is_told_and_left(failing):
+    page = failing(refusal(413, "too large"), refusal(500, "an error of the server; its log says where"))
+    page.fill("#source", SENTENCE)
+    page.wait_for_selector("#status:has-text('This text is too long for one request.')")
+    page.fill("#source", SENTENCE[:-1])
+    page.wait_for_selector("#status:has-text('The server made an error')")
+    page.fill("#source", SENTENCE)
+    translated(page, GERMAN)
+
+
+def test_a_server_that_wants_a_key_is_asked_for_it(failing):
+    page = failing(refusal(401, "this server wants an API key"), refusal(403, "Invalid API key"))
+    keys = []
+
+    def note(request):
+        if request.url.endswith("/page/translate"):
+            keys.append(request.headers.get("authorization"))
+
+    page.on("request", note)
+    page.fill("#source", SENTENCE)
+    for key, told in (("wrong", "wants a key"), ("right", "does not know this key")):
+        page.wait_for_selector(f"#status:has-text('{told}')")
+        page.wait_for_selector("#key input:focus")
+        page.keyboard.type(key)
+        page.keyboard.press("Enter")
+    translated(page, GERMAN)
+    assert keys[:3] == [None, "Bearer wrong", "Bearer right"]
+
+
+def test_a_text_above_the_limit_is_not_sent(open_page):
+    page = open_page()
+    page.fill("#source", "a" * 20_001)
+    page.wait_for_selector("#status.problem:has-text('20,001 characters; at most 20,000')")
+
+
+def test_offline_and_back(failing):
+    page = failing()
+    page.context.set_offline(True)
+    page.fill("#source", SENTENCE)
+    page.wait_for_selector("#status:has-text('You are offline. Trying again')")
+    page.context.set_offline(False)
+    translated(page, GERMAN)
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "status", "told"),
+    [
+        ("translate", {"model": "none", "text": "a"}, 404, "no such model"),
+        ("translate", {"model": "tiny"}, 400, "text must be a string"),
+        ("translate", {"model": "tiny", "text": "a", "prefixes": []}, 200, ""),
+        ("translate", {"model": "tiny", "text": "a", "prefixes": [1]}, 400, "prefixes must be an object"),
+        ("translate", {"model": "tiny", "text": "a", "prefixes": {"0": "Haus " * 50}}, 400, "as many tokens"),
+        ("words", {"model": "tiny", "source": "a", "ids": [5], "start": 0, "end": 2}, 400, "ids must be a list"),
+        ("words", {"model": "tiny", "source": "a", "ids": ["5"], "start": 0, "end": 1}, 400, "ids must be a list"),
+        ("words", {"model": "tiny", "source": "a", "ids": [10**6, 5], "start": 1, "end": 2}, 400, "prefix_ids must be"),
+        ("search", {"model": "plain", "source": "a"}, 400, "plain"),
+        ("attention", {"model": "plain", "source": "a", "target": "b"}, 400, "no attention"),
+        ("sentence", {"model": "plain", "source": "a", "target": "b"}, 200, ""),
+        ("sentence", {"model": "tiny", "source": "", "target": ""}, 200, ""),
+        ("search", {"model": "tiny", "source": ""}, 200, ""),
+    ],
+    ids=str,
+)
+def test_requests_that_cannot_be_are_refused_in_words(server, route, body, status, told):
+    answer = httpx.post(f"{server.url}/page/{route}", json=body, timeout=SECONDS)
+    assert answer.status_code == status, answer.text
+    assert told in answer.json().get("error", "")
