@@ -102,14 +102,17 @@ def save_echo(folder: Path, word: str) -> Path:
 
 def until(url: str, status: int) -> httpx.Response:
     """Asks until the status comes, also where nobody listens yet."""
-    answers: list[httpx.Response] = []
+    answer = None
+    # One client, since to make one takes memory; each request has a connection of its own.
+    with httpx.Client(timeout=SECONDS, limits=httpx.Limits(max_keepalive_connections=0)) as client:
 
-    def has_come() -> bool:
-        try:
-            answers.append(httpx.get(url, timeout=SECONDS))
-        except httpx.TransportError:
-            return False
-        return answers[-1].status_code == status
+        def has_come() -> bool:
+            nonlocal answer
+            try:
+                answer = client.get(url)
+            except httpx.TransportError:
+                return False
+            return answer.status_code == status
 
-    eventually(has_come)
-    return answers[-1]
+        eventually(has_come)
+    return answer

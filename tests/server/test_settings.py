@@ -42,7 +42,7 @@ class Echo(Version):
 def asking(monkeypatch, tmp_path):
     """Makes a client of a server with limits."""
     monkeypatch.setattr(served, "load_version", Echo)
-    monkeypatch.setattr(Echo, "warm_up", lambda self: 0.0)
+    monkeypatch.setattr(Echo, "warm_up", lambda self, threads: 0.0)
     with ExitStack() as stack:
 
         def made(settings=None, limits=None, seconds=2 * SECONDS) -> tuple[httpx.Client, Echo]:
