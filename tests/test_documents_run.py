@@ -407,10 +407,10 @@ def test_the_recipes_of_a_fine_tuning_are_some(folder, tiny_run_directory):
 
 def test_the_recipe_of_one_s_own_treebank_is_one(tmp_path):
     (block,) = blocks_of("docs/parsing.md", "yaml")
-    shutil.copytree(ROOT / "train" / "recipes", tmp_path / "recipes")
-    (tmp_path / "recipes" / "mine.yaml").write_text(f"extends: parsing_demo.yaml\n{block.text}", encoding="utf-8")
-    recipe = load_recipe(tmp_path / "recipes" / "mine.yaml")
-    assert (recipe.data.kind, recipe.data.validation) == ("trees", "dev.mrg")
+    shutil.copytree(ROOT / "train" / "recipes", tmp_path / "train" / "recipes")
+    (tmp_path / "my_parser.yaml").write_text(block.text, encoding="utf-8")
+    recipe = load_recipe(tmp_path / "my_parser.yaml")
+    assert (recipe.task, recipe.data.kind, recipe.data.validation) == ("parsing", "trees", "dev.mrg")
 
 
 def test_the_sweep_is_one(tmp_path):
