@@ -19,7 +19,7 @@ NOTEBOOK := docs/tutorials/transformer
 help:
 	@echo "make demo       train, score and export a small model in minutes"
 	@echo "make test       lint, and run the tests of every part"
-	@echo "make test-thorough  run further cases of what make test tests"
+	@echo "make test-thorough  run further cases, which take long for what they show"
 	@echo "make test-slow  run the slow tests: real corpora, long trainings"
 	@echo "make test-beam  run the tests that need Apache Beam, in an environment of their own"
 	@echo "make test-marian  hold OPUS-MT models to the transformers library, in an environment of its own"
