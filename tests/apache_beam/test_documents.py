@@ -9,7 +9,7 @@ pytest.importorskip("apache_beam", reason="needs Apache Beam: make test-beam")
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from tests.documents import ROOT, blocks_of, commands_of, script_of
+from tests.documents.reading import ROOT, blocks_of, commands_of, script_of
 from tf_transformer.apache_beam import __main__ as program
 
 PAGE = "docs/translating_a_corpus.md"

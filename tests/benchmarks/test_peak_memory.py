@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.bounded import SECONDS
-from tests.documents import ROOT
+from tests.documents.reading import ROOT
 
 # Looks at the memory more often than the script does by itself.
 SCRIPT = """

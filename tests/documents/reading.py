@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDERS = "train", "savedmodels", "serving", "benchmarks"
 PAGES = ["README.md", *(f"{folder}/README.md" for folder in FOLDERS)]
 PAGES += sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/tutorials/*.md")])

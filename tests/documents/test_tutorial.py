@@ -11,7 +11,7 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
-from tests.documents import ROOT, replaced
+from tests.documents.reading import ROOT, replaced
 from tests.eager import eagerly
 
 TEXT = ROOT / "docs" / "tutorials" / "transformer.md"

@@ -1,7 +1,6 @@
 """The documentation's site: nothing is missing in its reference, its links lead somewhere, and it builds.
 
-What the examples of pages and docstrings do, and whether named files exist, is tested in test_documentation.py and
-test_documents_run.py.
+What the examples of pages and docstrings do, and whether named files exist, is tested in the files beside this one.
 """
 
 import fnmatch
@@ -32,7 +31,7 @@ from tf_transformer.commands import app
 from tf_transformer.recipe.settings import KEYS
 from tf_transformer.runs.directory import RunDirectory
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 ALL = [*PAGES, *sorted(ROOT / file for file in site_pages.SHOWN_ON)]

@@ -9,7 +9,7 @@ from pictures import draw
 from pictures import page as photograph
 from pictures.beam import search
 
-from tests.documents import ROOT
+from tests.documents.reading import ROOT
 from tests.tiny_run import PAIRS
 from tf_transformer import load_translator
 

@@ -1,16 +1,14 @@
-"""Every block of every document does what the document says.
+"""Every command of every page does what the page says.
 
-Programs run page by page, in their order. Commands of a reader's first pages run, on tiny data; those of the other
-pages, which take hours, several machines or a server, are read by the very command line that they are for.
+Commands of a reader's first pages run, on tiny data; those of the other pages, which take hours, several machines or
+a server, are read by the very command line that they are for.
 """
 
 import argparse
 import io
 import json
-import os
 import runpy
 import shlex
-import shutil
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -20,54 +18,17 @@ import pytest
 import typer
 import yaml
 
-from tests.documents import PAGES, PROGRAMS, ROOT, Command, blocks_of, commands_of, replaced, script_of
+from tests.documents.reading import PAGES, PROGRAMS, ROOT, Command, blocks_of, commands_of, replaced, script_of
 from tests.eager import eagerly
-from tests.tiny_parser import tiny_parser_export
-from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
 from tf_transformer import __version__, cli
 from tf_transformer.commands import app
 from tf_transformer.distributed.cluster import read_cluster
 from tf_transformer.recipe import load_recipe
-from tf_transformer.sweep import load_sweep
 
 LANGUAGES = "python", "sh", "yaml", ""  # the last: formulas, figures and folders
 LANGUAGES += ("{code-cell} ipython3",)  # a notebook's, which test_tutorial.py runs
 
-# -- what differs here: each must be in the text ----
-
-SMALLER = {
-    "docs/from_python.md": [
-        ('tt.DemoSource("train")', 'list(tt.DemoSource("test"))[:64]'),
-        ('tt.DemoSource("validation")', 'list(tt.DemoSource("validation"))[:4]'),
-        ("vocab_size=1000", "vocab_size=400"),
-        ("tt.Transformer(2, 128, 4, 512, ", "tt.Transformer(1, 16, 2, 32, max_length=64, "),
-        ("steps_per_epoch=100", "steps_per_epoch=2"),
-        ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
-    ],
-    "docs/ensembles.md": [('["runs/seed1", "runs/seed2"]', '["runs/NAME", "runs/NAME"]')],
-    "docs/tensorboard.md": [
-        ("tt.DecodingOptions(beam_size=1)", "tt.DecodingOptions(beam_size=1, extra_length=2)"),
-        ("steps_per_epoch=100, epochs=10", "steps_per_epoch=1, epochs=3"),
-    ],
-    "docs/several_machines.md": [("steps_per_epoch=100", "steps_per_epoch=1")],
-    "docs/another_model.md": [
-        ('tt.DemoSource("train")', 'list(tt.DemoSource("test"))[:64]'),
-        ('tt.DemoSource("validation")', 'list(tt.DemoSource("validation"))[:4]'),
-        ("vocab_size=1000", "vocab_size=400"),
-        ("ConvolutionalModel(2, 128, 4, 512, ", "ConvolutionalModel(1, 16, 2, 32, "),
-        ("steps_per_epoch=250, epochs=2", "steps_per_epoch=2, epochs=1"),
-        ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
-    ],
-}
-# Pages that go on from the example of training from Python, which they name, before its `fit`.
-GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
-NOT_RUN = {
-    "from tf_transformer.marian import": "needs a model from the network; tests/marian/ has random ones",
-    "from argostranslate import": "needs Argos Translate; tests/export/argos/test_argostranslate.py installs packages",
-    "import apache_beam": "needs Apache Beam; tests/apache_beam/test_documents.py does it",
-    "keras.distribution.set_distribution(": "needs the JAX backend; tests/backends/test_data_parallel.py does it",
-}
-
+# What differs here: each must be in the text.
 IN_THE_SHELL = {
     # What is said of more trainings in comments: the options that the command above them gets.
     "train/README.md": [
@@ -117,81 +78,6 @@ ONLY_READ = {
 }
 
 
-# -- programs ----
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Where a reader works: the repository's folders are there."""
-    for name in ("train", "serving", "benchmarks"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "environ", os.environ.copy())
-    return tmp_path
-
-
-@pytest.fixture
-def models(folder, tiny_run_directory, tiny_saved_model):
-    """The models that the documents name."""
-    shutil.copytree(tiny_saved_model, folder / "savedmodels" / "demo" / "1")
-    (folder / "MODEL").symlink_to(tiny_run_directory.path)
-
-
-# To run eagerly what a few steps or sentences need takes less time than to trace it; an export is graphs in any case.
-EXPORT = "tt.export_saved_model("
-
-
-def run_blocks(blocks, namespace, replacements=()):
-    """Runs them one after another, with their own line numbers in what goes wrong."""
-    whole = replaced("\0".join(block.text for block in blocks), replacements)
-    for block, text in zip(blocks, whole.split("\0"), strict=True):
-        if any(text.startswith(start) for start in NOT_RUN):
-            continue
-        before, export, after = text.partition(EXPORT)
-        with eagerly():
-            exec(compile("\n" * (block.line - 1) + before, ROOT / block.page, "exec"), namespace)
-        lines = block.line - 1 + before.count("\n")
-        exec(compile("\n" * lines + export + after, ROOT / block.page, "exec"), namespace)
-
-
-def example_before_its_fit():
-    """The names of the example of training from Python, with the model compiled and never called."""
-    (block,) = blocks_of("docs/from_python.md", "python")
-    text = replaced(block.text, SMALLER["docs/from_python.md"]).split("model.fit(")[0]
-    namespace = {}
-    run_blocks([block._replace(text=text)], namespace)
-    return namespace
-
-
-# What the other pages show, tests of their own do.
-FIRST_PAGES = {"README.md", "savedmodels/README.md", "docs/first_model.md"}
-LONG = {"docs/parsing.md"}
-
-
-def marks(page):
-    if page in LONG:
-        return pytest.mark.slow
-    return () if page in FIRST_PAGES else pytest.mark.thorough
-
-
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=marks(page)) for page in PAGES if blocks_of(page, "python")],
-)
-def test_programs_run_in_their_order(page, folder, models, tiny_run_directory, tmp_path_factory):
-    blocks = blocks_of(page, "python")
-    if page == "docs/parsing.md":
-        shutil.copytree(tiny_parser_export(tmp_path_factory.getbasetemp()), folder / "savedmodels/parsing_demo/1")
-    namespace = example_before_its_fit() if page in GO_ON else {}
-    (folder / "runs").mkdir(exist_ok=True)
-    (folder / "runs" / "NAME").symlink_to(tiny_run_directory.path)
-    run_blocks(blocks, namespace, SMALLER.get(page, []))
-    if page == "docs/from_python.md":
-        assert (folder / "savedmodels" / "from_python" / "1" / "saved_model.pb").is_file()
-    if page == "docs/tensorboard.md":
-        assert list((folder / "logs" / "attention").glob("*tfevents*"))
-
-
 def test_every_block_is_of_a_kind_that_is_tested():
     assert {page for page in PAGES if blocks_of(page, "sh")} == {*RUN, *ONLY_READ}
     for page in PAGES:
@@ -199,9 +85,6 @@ def test_every_block_is_of_a_kind_that_is_tested():
         for block in blocks_of(page, ""):
             started = {line.split()[0].rpartition("/")[2] for line in block.text.splitlines() if line.strip()}
             assert not started & set(PROGRAMS), f"{page}, line {block.line}: a command, to be marked as sh"
-
-
-# -- commands ----
 
 
 def read_by_the_command_line(arguments):
@@ -280,39 +163,6 @@ def read_cluster_of(command, monkeypatch):
     return read_cluster()
 
 
-def write_recipe(path, folder, name):
-    """A recipe of the reader's own: tiny, and its data at a `root` that is still to be given."""
-    small = {
-        "training__steps": 5,
-        "training__validate_every": 1,
-        "training__average_checkpoints": 0,
-        "evaluation__extra_length": 2,
-        "data__train": "[train.en, train.de]",
-        "data__validation": "[test.en, test.de]",
-        "data__test": "[test.en, test.de]",
-    }
-    recipe = load_recipe(RECIPE, settings(folder / "nowhere", name=name, **small))
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(yaml.safe_dump(recipe.model_dump()), encoding="utf-8")
-
-
-@pytest.fixture
-def own(folder):
-    """What is the reader's own: a corpus, sentences, a recipe and a program."""
-    for data in (folder / "my_data", folder):
-        data.mkdir(exist_ok=True)
-        for name, pairs in (("train", PAIRS), ("test", PAIRS[:2])):
-            for path, side in zip(write_pairs(data, pairs), ("en", "de"), strict=True):
-                path.rename(data / f"{name}.{side}")
-    for recipe in (folder / "my_recipe.yaml", folder / "shared" / "my_recipe.yaml"):
-        write_recipe(recipe, folder, "NAME")
-    (folder / "letter.txt").write_text("A man sees a house. Our dog loves a house.\n\nA woman.\n")
-    (folder / "my_training.py").touch()
-    (folder / ".venv" / "bin").mkdir(parents=True)
-    (folder / ".venv" / "bin" / "activate").touch()
-    return folder
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "sh") and page in ONLY_READ])
 def test_commands_are_read_by_what_they_start(page, own, monkeypatch):
     commands = commands_of(script_of(page, IN_THE_SHELL.get(page, [])), own, VARIABLES)
@@ -342,84 +192,6 @@ def test_commands_of_the_first_pages_run(own, models, monkeypatch, capsysbinary)
     assert (own / "runs" / "NAME" / "scores.json").is_file()
     assert (own / "savedmodels" / "NAME" / "1").is_dir() and (own / "models" / "NAME").is_dir()
     assert (own / "attention.html").is_file() and list((own / "runs" / "inspected").rglob("*tfevents*"))
-
-
-# -- YAML ----
-
-
-def test_the_recipe_that_extends_another_is_that_of_table_3(tmp_path):
-    (block,) = blocks_of("train/README.md", "yaml")
-    shutil.copytree(ROOT / "train" / "recipes", tmp_path / "recipes")
-    (tmp_path / "recipes" / "table3" / "mine.yaml").write_text(block.text, encoding="utf-8")
-    recipe = load_recipe(tmp_path / "recipes" / "table3" / "mine.yaml")
-    assert recipe.model.num_heads == 4
-    assert recipe.training == load_recipe(ROOT / "train" / "recipes" / "wmt14_en_de_base.yaml").training
-
-
-@pytest.mark.parametrize(
-    ("page", "before"),
-    [
-        ("docs/small_corpus.md", ""),
-        ("docs/large_corpus.md", "extends: train/recipes/multi30k_en_de.yaml\nname: mine\n"),
-    ],
-)
-def test_the_recipe_of_one_s_own_corpus_is_one(page, before, folder):
-    block, *_ = blocks_of(page, "yaml")
-    (folder / "my_recipe.yaml").write_text(before + block.text, encoding="utf-8")
-    recipe = load_recipe(folder / "my_recipe.yaml")
-    assert (recipe.name, recipe.data.root) == ("mine", "my_data")
-
-
-def test_the_recipe_of_several_sources_is_one(folder):
-    _, block = blocks_of("docs/large_corpus.md", "yaml")
-    before = "extends: train/recipes/multi30k_en_de.yaml\nname: mine\n"
-    (folder / "my_recipe.yaml").write_text(before + block.text, encoding="utf-8")
-    sources = load_recipe(folder / "my_recipe.yaml").data.sources()
-    assert [(source.weight, source.tag) for source in sources] == [(1, None), (0.5, None), (2, "<bt>")]
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_recipes_of_more_text_are_some(number, folder):
-    block = blocks_of("docs/more_text.md", "yaml")[number]
-    before = "extends: train/recipes/multi30k_en_de.yaml\nname: mine\n"
-    (folder / "my_recipe.yaml").write_text(before + block.text, encoding="utf-8")
-    first, second = load_recipe(folder / "my_recipe.yaml").data.sources()
-    assert (first.weight, second.tag) == [(3, "<bt>"), (1, None)][number]
-    assert second.noise is None or second.noise.typos == 0.1
-
-
-def test_the_recipes_of_a_fine_tuning_are_some(folder, tiny_run_directory):
-    """Each block is one, over the first."""
-    first, *blocks = blocks_of("docs/fine_tuning.md", "yaml")
-    (folder / "runs").mkdir()
-    (folder / "runs" / "tatoeba_en_de").symlink_to(tiny_run_directory.path)
-    (folder / "my_recipe.yaml").write_text(first.text, encoding="utf-8")
-    short = [f"data.max_length={MAX_LENGTH}"]  # all that the model takes
-    recipes = [load_recipe(folder / "my_recipe.yaml", short)]
-    for block in blocks:
-        (folder / "more.yaml").write_text(f"extends: my_recipe.yaml\n{block.text}", encoding="utf-8")
-        recipes.append(load_recipe(folder / "more.yaml", short))
-    plain, new, frozen, mixed = recipes
-    assert plain.model == load_recipe(tiny_run_directory.recipe).model and plain.tokenizer.keep
-    assert not new.tokenizer.keep and frozen.training.freeze == ("encoder", "decoder/embedding")
-    assert [source.weight for source in mixed.data.sources()] == [1, 0.0061]
-
-
-def test_the_recipe_of_one_s_own_treebank_is_one(tmp_path):
-    (block,) = blocks_of("docs/parsing.md", "yaml")
-    shutil.copytree(ROOT / "train" / "recipes", tmp_path / "train" / "recipes")
-    (tmp_path / "my_parser.yaml").write_text(block.text, encoding="utf-8")
-    recipe = load_recipe(tmp_path / "my_parser.yaml")
-    assert (recipe.task, recipe.data.kind, recipe.data.validation) == ("parsing", "trees", "dev.mrg")
-
-
-def test_the_sweep_is_one(tmp_path):
-    (block,) = blocks_of("docs/sweeps.md", "yaml")
-    shutil.copytree(ROOT / "train", tmp_path / "train")
-    path = tmp_path / "train" / "sweeps" / "mine.yaml"
-    path.write_text(block.text, encoding="utf-8")
-    sweep, runs = load_sweep(path)
-    assert (sweep.base, len(runs)) == ("dropout10", 6)
 
 
 def test_the_job_of_kubernetes_tells_each_pod_of_the_others(own, monkeypatch):

@@ -1,0 +1,127 @@
+"""The Python programs of every page run, page by page, in their order."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.documents.reading import PAGES, ROOT, blocks_of, replaced
+from tests.eager import eagerly
+from tests.tiny_parser import tiny_parser_export
+
+# What differs here: each must be in the text.
+SMALLER = {
+    "docs/from_python.md": [
+        ('tt.DemoSource("train")', 'list(tt.DemoSource("test"))[:64]'),
+        ('tt.DemoSource("validation")', 'list(tt.DemoSource("validation"))[:4]'),
+        ("vocab_size=1000", "vocab_size=400"),
+        ("tt.Transformer(2, 128, 4, 512, ", "tt.Transformer(1, 16, 2, 32, max_length=64, "),
+        ("steps_per_epoch=100", "steps_per_epoch=2"),
+        ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
+    ],
+    "docs/ensembles.md": [('["runs/seed1", "runs/seed2"]', '["runs/NAME", "runs/NAME"]')],
+    "docs/tensorboard.md": [
+        ("tt.DecodingOptions(beam_size=1)", "tt.DecodingOptions(beam_size=1, extra_length=2)"),
+        ("steps_per_epoch=100, epochs=10", "steps_per_epoch=1, epochs=3"),
+    ],
+    "docs/several_machines.md": [("steps_per_epoch=100", "steps_per_epoch=1")],
+    "docs/another_model.md": [
+        ('tt.DemoSource("train")', 'list(tt.DemoSource("test"))[:64]'),
+        ('tt.DemoSource("validation")', 'list(tt.DemoSource("validation"))[:4]'),
+        ("vocab_size=1000", "vocab_size=400"),
+        ("ConvolutionalModel(2, 128, 4, 512, ", "ConvolutionalModel(1, 16, 2, 32, "),
+        ("steps_per_epoch=250, epochs=2", "steps_per_epoch=2, epochs=1"),
+        ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
+    ],
+}
+# Pages that go on from the example of training from Python, which they name, before its `fit`.
+GO_ON = "docs/tensorboard.md", "docs/several_machines.md"
+NOT_RUN = {
+    "from tf_transformer.marian import": "needs a model from the network; tests/marian/ has random ones",
+    "from argostranslate import": "needs Argos Translate; tests/export/argos/test_argostranslate.py installs packages",
+    "import apache_beam": "needs Apache Beam; tests/apache_beam/test_documents.py does it",
+    "keras.distribution.set_distribution(": "needs the JAX backend; tests/backends/test_data_parallel.py does it",
+}
+
+# To run eagerly what a few steps or sentences need takes less time than to trace it; an export is graphs in any case.
+EXPORT = "tt.export_saved_model("
+
+
+def run_blocks(blocks, namespace, replacements=()):
+    """Runs them one after another, with their own line numbers in what goes wrong."""
+    whole = replaced("\0".join(block.text for block in blocks), replacements)
+    for block, text in zip(blocks, whole.split("\0"), strict=True):
+        if any(text.startswith(start) for start in NOT_RUN):
+            continue
+        before, export, after = text.partition(EXPORT)
+        with eagerly():
+            exec(compile("\n" * (block.line - 1) + before, ROOT / block.page, "exec"), namespace)
+        lines = block.line - 1 + before.count("\n")
+        exec(compile("\n" * lines + export + after, ROOT / block.page, "exec"), namespace)
+
+
+def example_before_its_fit():
+    """The names of the example of training from Python, with the model compiled and never called."""
+    (block,) = blocks_of("docs/from_python.md", "python")
+    text = replaced(block.text, SMALLER["docs/from_python.md"]).split("model.fit(")[0]
+    namespace = {}
+    run_blocks([block._replace(text=text)], namespace)
+    return namespace
+
+
+# What the other pages show, tests of their own do.
+FIRST_PAGES = {"README.md", "savedmodels/README.md", "docs/first_model.md"}
+LONG = {"docs/parsing.md"}
+
+
+def marks(page):
+    if page in LONG:
+        return pytest.mark.slow
+    return () if page in FIRST_PAGES else pytest.mark.thorough
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=marks(page)) for page in PAGES if blocks_of(page, "python")],
+)
+def test_programs_run_in_their_order(page, folder, models, tiny_run_directory, tmp_path_factory):
+    blocks = blocks_of(page, "python")
+    if page == "docs/parsing.md":
+        shutil.copytree(tiny_parser_export(tmp_path_factory.getbasetemp()), folder / "savedmodels/parsing_demo/1")
+    namespace = example_before_its_fit() if page in GO_ON else {}
+    (folder / "runs").mkdir(exist_ok=True)
+    (folder / "runs" / "NAME").symlink_to(tiny_run_directory.path)
+    run_blocks(blocks, namespace, SMALLER.get(page, []))
+    if page == "docs/from_python.md":
+        assert (folder / "savedmodels" / "from_python" / "1" / "saved_model.pb").is_file()
+    if page == "docs/tensorboard.md":
+        assert list((folder / "logs" / "attention").glob("*tfevents*"))
+
+
+# -- the example of training from Python, as it stands ----
+
+
+@pytest.fixture
+def from_python():
+    """The example of training from Python."""
+    page = (ROOT / "docs" / "from_python.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.S)[1]
+    assert len(code.strip().splitlines()) <= 30
+    return code
+
+
+def run_from_python(code, folder):
+    process = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=900)
+    assert process.returncode == 0, process.stderr
+    assert (folder / "savedmodels" / "from_python" / "1" / "saved_model.pb").is_file()
+    return process.stdout
+
+
+@pytest.mark.slow
+def test_fit_from_python_learns_as_it_stands(from_python, tmp_path):
+    # An untrained model's perplexity is about the vocabulary's size, 1,000.
+    asking = "\nassert model.evaluate(validation, verbose=0, return_dict=True)['perplexity'] < 200"
+    shown = run_from_python(from_python + asking, tmp_path)
+    assert shown.splitlines()[-1].strip()  # a translation, whatever one epoch has taught
