@@ -1,5 +1,6 @@
 """Token embeddings: rows scaled, their projection tied, and gradients that are dense."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,6 +20,14 @@ def test_projection_is_the_transposed_matrix_unscaled():
     embedding.build()
     x = np.random.default_rng(0).standard_normal((2, 3, 16)).astype("float32")
     np.testing.assert_allclose(embedding.project(x), x @ embedding.embeddings.numpy().T, atol=1e-5)
+
+
+def test_a_functional_model_is_refused_a_projection_that_would_never_learn():
+    """Keras would keep the matrix of the moment as a constant."""
+    ids = keras.Input((None,), dtype="int32")
+    embedding = TokenEmbedding(10, 16)
+    with pytest.raises(ValueError, match="^project can't be a step of a functional model"):
+        embedding.project(embedding(ids))
 
 
 def test_embedded_tokens_and_first_logits_have_unit_variance():

@@ -1,8 +1,9 @@
+import keras
 import numpy as np
 import pytest
 
 from tests import reference
-from tf_transformer import Residual
+from tf_transformer import FeedForward, Residual
 
 random = np.random.default_rng(0)
 X = random.standard_normal((2, 3, 8)).astype("float32")
@@ -26,6 +27,26 @@ def test_pre_norm():
     residual, layer_norm = built(norm_first=True)
     np.testing.assert_allclose(residual.enter(X), layer_norm(X), atol=1e-5)
     np.testing.assert_allclose(residual(X, Y), X + Y, atol=1e-6)
+
+
+def test_what_the_sublayer_reads_may_be_asked_for_first():
+    residual, other = Residual(norm_first=True, name="residual"), Residual(norm_first=True, name="residual")
+    residual(X, residual.enter(X))
+    other(X, Y)
+    assert [weight.path for weight in residual.weights] == [weight.path for weight in other.weights]
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_in_a_functional_model_its_norm_stays_its_own(norm_first, tmp_path):
+    x = keras.Input(X.shape[1:])
+    residual, feed_forward = Residual(norm_first=norm_first, name="residual"), FeedForward(8, 16)
+    model = reference.randomise(keras.Model(x, residual(x, feed_forward(residual.enter(x)))))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(X), residual(X, feed_forward(residual.enter(X))), atol=1e-6)
+    assert [weight.path for weight in loaded.weights] == [weight.path for weight in model.weights]
+    loaded.get_layer("residual").norm.gamma.assign(np.zeros(8))
+    assert not np.allclose(loaded(X), model(X))
 
 
 def test_the_norms_epsilon():

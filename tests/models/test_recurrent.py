@@ -78,12 +78,34 @@ def test_an_lstm_is_keras_s(backward):
     np.testing.assert_allclose(layer(x, real=mask).numpy()[mask], expected[mask], rtol=0, atol=1e-6)
 
 
+def test_an_lstm_in_a_functional_model():
+    x, real = keras.Input((None, 5)), keras.Input((None,), dtype="bool")
+    layer = LSTM(4, backward=True)
+    output = layer(x, real=real)
+    assert output.shape == (None, None, 4)
+    numbers = np.random.default_rng(0).standard_normal((3, 6, 5)).astype("float32")
+    model = keras.Model([x, real], output)
+    np.testing.assert_allclose(model([numbers, SOURCE != 0]), layer(numbers, real=SOURCE != 0), atol=1e-6)
+
+
 def test_the_forget_gates_are_open_at_first():
     layer = LSTM(4)
     layer.build((None, None, 5))
     np.testing.assert_array_equal(
         np.split(layer.input_projection.bias.numpy(), 4), [[0] * 4, [1] * 4, [0] * 4, [0] * 4]
     )
+
+
+def test_with_xla_it_takes_the_same_steps():
+    """As Keras compiles it on a GPU, if nothing else is said."""
+    losses = []
+    for jit_compile in (False, True):
+        keras.utils.set_random_seed(0)
+        model = RecurrentModel(2, 8, VOCABULARY, VOCABULARY, dropout_rate=0.0)
+        model.compile(keras.optimizers.SGD(0.5), SmoothedCrossEntropy(), jit_compile=jit_compile)
+        losses.append(model.fit((SOURCE, TARGET), TARGET, epochs=3, verbose=0).history["loss"])
+    assert losses[0][2] < losses[0][0]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
 
 def test_no_position_sees_a_later_one(model):

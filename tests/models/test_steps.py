@@ -207,6 +207,21 @@ def test_float16_learns_where_one_token_takes_nearly_all_rows():
     assert int(optimizer.iterations) == int(optimizer.steps) == 5
 
 
+class WithAnIdleWeight(Transformer):
+    """Has a weight that the loss doesn't depend on."""
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.idle = self.add_weight((3,), initializer="ones", name="idle")
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist for variables")
+def test_a_weight_that_the_loss_does_not_depend_on_stays_as_it_is_in_parts_too():
+    whole = train(make=WithAnIdleWeight)
+    assert_same(train(make=WithAnIdleWeight, parts=2, beside=2), whole)
+    assert sum(np.array_equal(weight, np.ones(3)) for weight in whole[1]) == 1
+
+
 def largest_tensor(model, rows, length):
     """Elements of the largest tensor in the graph of a training step, in its loops too, where shapes are known."""
     ids = tf.TensorSpec((rows, length), tf.int32)

@@ -80,6 +80,15 @@ def with_a_scaled_loss(optimizer):
     return weights
 
 
+def with_a_fixed_scale(optimizer):
+    """As Keras's optimizers have it of themselves."""
+    weights = variables()
+    optimizer.loss_scale_factor = 64.0
+    for grads in gradients():
+        optimizer.apply([tf.constant(64 * grad, "float32") for grad in grads], weights)
+    return weights
+
+
 def on_two_devices(optimizer):
     """Each has a share of every gradient, which is nothing like the other's."""
     strategy = make_strategy("mirrored")
@@ -111,7 +120,7 @@ def on_two_devices(optimizer):
     return weights
 
 
-@pytest.mark.parametrize("train", [on_one_device, with_a_scaled_loss, on_two_devices])
+@pytest.mark.parametrize("train", [on_one_device, with_a_scaled_loss, with_a_fixed_scale, on_two_devices])
 @pytest.mark.parametrize("clip_norm", [None, 0.01])
 def test_it_tells_how_long_the_last_gradient_was(train, clip_norm):
     optimizer = written_down(TransformerAdam(0.01, clip_norm=clip_norm, keep_gradient_norm=True))
@@ -132,7 +141,7 @@ def test_a_row_that_comes_twice_is_added_up_before_the_gradient_is_measured():
     assert float(optimizer.gradient_norm) == pytest.approx(np.sqrt(6.0**2 + 1.0**2), rel=1e-6)
 
 
-@pytest.mark.parametrize("train", [on_one_device, with_a_scaled_loss, on_two_devices])
+@pytest.mark.parametrize("train", [on_one_device, with_a_scaled_loss, with_a_fixed_scale, on_two_devices])
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from keras import ops
 
-from tf_transformer.decoding.candidates import pick
 from tf_transformer.layers.masks import PAD_ID
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ def score_tokens(model: Transformer, source_ids: Any, target_ids: Any, start_id:
     """
     target_ids = ops.cast(target_ids, "int32")
     logits = ops.cast(model((source_ids, shift_right(target_ids, start_id)), training=False), "float32")
-    normaliser = ops.logsumexp(logits, axis=-1)
-    batch, length = ops.shape(target_ids)
-    flat = ops.reshape(logits, (batch * length, logits.shape[-1]))
-    chosen = ops.reshape(pick(flat, ops.reshape(target_ids, (-1, 1))), (batch, length))
-    return ops.where(ops.equal(target_ids, PAD_ID), 0.0, chosen - normaliser)
+    # Not `pick`: of many long rows there are more logits than its int32 can count.
+    chosen = ops.squeeze(ops.take_along_axis(logits, ops.expand_dims(target_ids, axis=2), axis=2), axis=2)
+    return ops.where(ops.equal(target_ids, PAD_ID), 0.0, chosen - ops.logsumexp(logits, axis=-1))

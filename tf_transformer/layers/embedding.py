@@ -60,7 +60,16 @@ class TokenEmbedding(keras.layers.Layer):
         return x * math.sqrt(self.d_model) if self.scaled else x
 
     def project(self, x: Any) -> Any:
-        """Maps float (batch, length, d_model) to logits (batch, length, vocab_size) with the transposed matrix."""
+        """Maps float (batch, length, d_model) to logits (batch, length, vocab_size) with the transposed matrix.
+
+        Raises:
+            ValueError: it is called on a functional model's symbolic tensor, and not in a layer's or a model's `call`.
+        """
+        if isinstance(x, keras.KerasTensor):
+            raise ValueError(
+                "project can't be a step of a functional model, which would keep the matrix as it is now; call it in "
+                "the call of a layer or a model of your own"
+            )
         return ops.matmul(x, ops.transpose(ops.cast(self.embeddings, x.dtype)))
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:

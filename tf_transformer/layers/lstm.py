@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -67,18 +68,29 @@ class LSTM(keras.layers.Layer):
         batch = ops.shape(x)[0]
         start = ops.zeros((batch, self.units), self.compute_dtype), ops.zeros((batch, self.units), "float32")
 
-        def step(state: tuple[Any, Any], at: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-            state = lstm_step(at, *state, kernel)
-            return state, state
+        def step(state: tuple[Any, Any], at: Any) -> tuple[Any, Any]:
+            return lstm_step(at, *state, kernel)
 
-        _, (outputs, _) = ops.scan(step, start, ops.transpose(projected, (1, 0, 2)), reverse=self.backward)
+        outputs, _ = _scan(step, start, ops.transpose(projected, (1, 0, 2)), self.backward)
         return ops.transpose(outputs, (1, 0, 2))
-
-    def compute_output_shape(self, input_shape: tuple, real_shape: tuple | None = None) -> tuple:
-        return (*input_shape[:-1], self.units)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "units": self.units, "backward": self.backward}
+
+
+def _scan(step: Callable, start: tuple[Any, Any], sequence: Any, backward: bool) -> tuple[Any, Any]:
+    """The states after each element of a sequence, (length, ...), the first of them from `start`."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # Keras's loop doesn't tell how often it turns, without which XLA can't make its gradient.
+        return tf.scan(step, sequence, start, reverse=backward)
+
+    def with_output(state: tuple[Any, Any], at: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        state = step(state, at)
+        return state, state
+
+    return ops.scan(with_output, start, sequence, reverse=backward)[1]
 
 
 def lstm_step(projected: Any, output: Any, memory: Any, recurrent_kernel: Any) -> tuple[Any, Any]:

@@ -51,10 +51,14 @@ class Residual(keras.layers.Layer):
 
     def enter(self, x: Any) -> Any:
         """What the sub-layer reads: `x`, or with pre-norm its normalised form."""
-        return self.norm(x) if self.norm_first else x
+        # A call of this layer: one of the norm alone would build it before the layer that it belongs to, and would make
+        # it a layer of its own in a functional model.
+        return self(x) if self.norm_first else x
 
-    def call(self, x: Any, y: Any, training: bool | None = None) -> Any:
-        """Adds the sub-layer's output `y` to its input `x`, both float (batch, length, width)."""
+    def call(self, x: Any, y: Any | None = None, training: bool | None = None) -> Any:
+        """Adds the sub-layer's output `y` to its input `x`, float (batch, length, width); without `y` it is `enter`."""
+        if y is None:
+            return self.norm(x) if self.norm_first else x
         x = x + self.dropout(y, training=training)
         return x if self.norm_first else self.norm(x)
 

@@ -229,7 +229,9 @@ class ProjectingSteps:
                     )
                 loss = self._summed_loss(outputs, y, training=True) / tokens
                 scaled = self.optimizer.scale_loss(loss)
-            return loss, tape.gradient(scaled, weights)
+            # A weight that the loss doesn't depend on, which a model of one's own may have, has no gradient to add up.
+            found = zip(weights, tape.gradient(scaled, weights), strict=True)
+            return loss, [tf.zeros(weight.shape, weight.dtype) if one is None else one for weight, one in found]
 
         def of_parallel_parts(turn: Any) -> tuple[Any, list[Any]]:
             # Nothing in one of them needs another's results, so TensorFlow runs them at once.

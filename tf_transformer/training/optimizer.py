@@ -141,7 +141,7 @@ class TransformerAdam(keras.optimizers.Adam):
             self.build(trainable_variables)
         if self.clip_norm is not None or (self.keep_gradient_norm and is_one_device()):
             grads = _dense(grads)
-            norm = _norm(grads)
+            norm = _norm(grads) / (self.loss_scale_factor or 1.0)  # by which Keras divides the gradients later
             if self.keep_gradient_norm:
                 self.gradient_norm.assign(norm)
             if self.clip_norm is not None:
