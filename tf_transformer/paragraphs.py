@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from tf_transformer.translation import Translation
 
 # What stands between two sentences: blanks, line breaks, characters of no width.
-_BLANK = r"[\s\u200b\u2060\ufeff]"
-_PADDED = re.compile(rf"({_BLANK}*)(.*?)({_BLANK}*)\Z", re.S)
+_BLANKS = re.compile(r"[\s\u200b\u2060\ufeff]*")
 
 # sentencex 1.0.32 fails on a no-break space after a single letter, and on half of a surrogate pair (JSON can hold it).
 _BLANKS_BUT_SPACE = re.compile(r"[^\S ]")
@@ -77,7 +76,7 @@ def split(text: str, language: str | None = None) -> list[str]:
     for line in text.splitlines(keepends=True):
         ends = _ends(line, code)
         for start, end in zip([0, *ends], ends, strict=False):
-            before, sentence, after = _PADDED.match(line[start:end]).groups()
+            before, sentence, after = _parted(line[start:end])
             if re.search(r"\w", sentence):
                 pieces[-1] += before
                 pieces += [sentence, after]
@@ -140,6 +139,14 @@ def translate_paragraphs(
     for pieces in split_texts:
         own = list(islice(translations, len(pieces) // 2))
         yield Paragraph(join(pieces, (translation.text for translation in own)), list(pieces[1::2]), own)
+
+
+def _parted(text: str) -> tuple[str, str, str]:
+    """A text's blanks at the beginning, what stands between, and its blanks at the end."""
+    start = _BLANKS.match(text).end()
+    # Backwards: to look for the end of each row of blanks inside takes the square of its length.
+    end = len(text) - _BLANKS.match(text[start:][::-1]).end()
+    return text[:start], text[start:end], text[end:]
 
 
 def _ends(line: str, language: str) -> list[int]:

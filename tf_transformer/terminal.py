@@ -211,7 +211,7 @@ def check_can_be_made(path: Path) -> None:
 
 def check_new_page_and_image(html: Path | None, png: Path | None) -> None:
     """Raises a UserError if a page or an image can't be written, or if the file exists."""
-    if html and html == png:
+    if html and png and os.path.realpath(html) == os.path.realpath(png):
         raise UserError(f"{html}: given for both --html and --png; give two different files")
     for file in filter(None, (html, png)):
         check_new_file(file)

@@ -101,6 +101,7 @@ def test_files_without_endings_that_differ(command, pairs, tmp_path):
         (["{}/pairs.en", "{}/pairs.de", "--output", "{}/no/clean"], ["{}/no: no such folder"]),
         (["{}/pairs.en", "{}/pairs.de", "--dropped", "{}/there.en"], ["{}/there.en: already exists"]),
         (["{}/pairs.en", "{}/pairs.de", "--dropped", "{}/clean.en"], ["--dropped and --output"]),
+        (["{}/pairs.en", "{}/pairs.de", "--dropped", "{}/none/../clean.en"], ["--dropped and --output"]),
         (["{}/pairs.en", "{}/pairs.de", "--unit", "tokens"], ["--unit is 'tokens'; it must be words or characters"]),
         (["{}/pairs.en", "{}/pairs.de", "--min-length", "300"], ["--max-length is 200; it must be at least 300"]),
         (["{}/pairs.en", "{}/pairs.de", "--source-script", "German"], ["no script of Unicode is called German"]),

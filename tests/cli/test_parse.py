@@ -123,7 +123,9 @@ def test_what_a_translator_and_a_parser_can_not_do(
     command, run, tiny_run_directory, tiny_saved_model, sentences, tmp_path
 ):
     for model in tiny_run_directory.path, tiny_saved_model:
-        assert_mistake(command("parse", model, sentences), str(model), "parse")
+        for options in [], ["--no-grammar"]:
+            outcome = command("parse", model, sentences, *options)
+            assert_mistake(outcome, f"{model}: a translation model, not a parser")
     trees = write_trees(tmp_path)
     assert_mistake(command("evaluate", tiny_run_directory.path, "--trees", trees), "not a parser", "task: parsing")
     assert_mistake(command("evaluate", run, "--source", sentences, "--reference", sentences), "give --trees FILE")

@@ -164,6 +164,7 @@ def test_with_ctranslate2(command, tiny_run_directory, sources, tmp_path, monkey
         (["{}/pairs.en", "--shards", "{}/s", "--output", "{}/long.en"], ["{}/long.en: already exists"]),
         (["{}/pairs.en", "--shards", "{}/run"], ["{}/run: holds other files and no manifest.json"]),
         (["--interactive", "--shards", "{}/s"], ["--interactive translates what you type", "--shards"]),
+        (["--interactive", "--output", "{}/o"], ["--output only applies", "--shards DIR"]),
     ],
     ids=str,
 )

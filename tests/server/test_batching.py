@@ -210,6 +210,23 @@ def test_a_full_queue_takes_all_of_a_request_or_none():
     batcher.stop()
 
 
+def test_what_nobody_waits_for_takes_no_room():
+    """While all threads are at work none of them takes it out of the queue."""
+    gate = Gate()
+    batcher = Batcher(gate, BatchLimits(queue=3, wait=0))
+    occupied = occupy(batcher, gate)
+    for future in batcher.submit([(1, 1), (2, 1)], None, LATER):
+        assert future.cancel()
+    (late,) = batcher.submit([(3, 1)], None, 0.0)
+    fine = batcher.submit([("a", 1), ("b", 1), ("c", 1)], None, LATER)
+    with pytest.raises(DeadlineExceeded):
+        late.result(0)
+    gate.go.set()
+    wait(occupied)
+    assert [future.result(SECONDS) for future in fine] == [(None, "a"), (None, "b"), (None, "c")]
+    batcher.stop()
+
+
 def test_an_error_is_only_that_items_own():
     def work(key, payloads):
         if "bad" in payloads:

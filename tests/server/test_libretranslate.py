@@ -90,6 +90,8 @@ def test_html_keeps_its_tags(client):
         ({"q": "a", "alternatives": "many"}, "alternatives must be a whole number"),
         ({"q": "a", "alternatives": -1}, "alternatives is -1"),
         ({"q": "a", "alternatives": 10**9}, "from 0 to 10"),
+        ({"q": "a", "alternatives": float("inf")}, "alternatives must be a whole number"),
+        ({"q": "a", "source": "\ud800"}, "? to de is not supported"),
         ({"q": 7}, "q must be a string"),
         ({"q": ["a", None]}, "q[1] must be a string"),
         ({"q": {"a": "b"}}, "q must be a string"),

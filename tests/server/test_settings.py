@@ -10,6 +10,7 @@ import pytest
 
 from tests.bounded import SECONDS, begun, eventually
 from tests.server.running import client_of, serving_here, until
+from tf_transformer.decoding import DecodingOptions
 from tf_transformer.server import models as served
 from tf_transformer.server.app import create_app
 from tf_transformer.server.batching import BatchLimits
@@ -29,6 +30,10 @@ class Echo(Version):
     def __init__(self, folder):
         super().__init__(folder)
         self.go, self.began, self.batches = threading.Event(), threading.Semaphore(0), []
+
+    @property
+    def options(self):
+        return DecodingOptions()
 
     def translate(self, texts, options):
         self.batches.append(len(texts))
@@ -106,6 +111,21 @@ def test_the_queue_and_the_batches_are_those_of_the_limits(asking):
     echo.batches.clear()
     assert translate(client, ["1" * 11, "2" * 11, "3" * 11]).status_code == 200  # of three tokens each
     assert max(echo.batches) <= 2
+
+
+def test_what_is_left_of_a_refused_request_is_dropped(asking):
+    """Each sentence with a prefix is a call of its own, of which some were in the queue before it was full."""
+    client, echo = asking(limits=BatchLimits(queue=3))
+    waiting = keep_busy(client, echo)
+    prefixes = {str(number): "E" for number in range(5)}
+    asked = {"model": "echo", "text": "A.\n" * 5, "prefixes": prefixes}
+    assert client.post("/page/translate", json=asked).status_code == 429
+    several = begun(lambda: translate(client, list("123")))
+    wait_for_metric(client, 'queue_items{model="echo"} 3.0')
+    echo.go.set()
+    assert several.result(SECONDS).json() == {"translatedText": ["1", "2", "3"]}
+    assert {future.result(SECONDS).status_code for future in waiting} == {200}
+    assert sorted(echo.batches) == [1, 1, 3]
 
 
 def test_a_client_that_goes_is_dropped(asking):

@@ -8,12 +8,16 @@ import sys
 
 import httpx
 import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
 from serving import client as serving_client
 from tests.bounded import SECONDS
 from tests.export.model_server import Model, serve
 from tests.export.test_serving import INPUTS, SERVING, SOURCES, TARGETS, inputs_of
 from tf_transformer.export.signature_options import OPTION_TYPES
+from tf_transformer.server import predict_json
+from tf_transformer.server.requests import Refusal
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +96,10 @@ def test_what_it_refuses_we_refuse(server, other, asked):
     assert set(ours.json()) == {"error"}
 
 
+def nested(value, depth):
+    return nested([value], depth - 1) if depth else value
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
@@ -104,12 +112,41 @@ def test_what_it_refuses_we_refuse(server, other, asked):
         ({"instances": ["a"] * 257}, "257 texts"),
         ({"instances": [{"text": "a"}, {"txt": "a"}]}, "same inputs"),
         ({"inputs": {"text": ["a"], "more": 1}}, "Unknown input: more"),
+        ({"inputs": {"text": ["a"], "\ud800": 1}}, "Unknown input: ?"),
+        ({"signature_name": "\ud800", "instances": ["a"]}, 'name: "?" not found'),
+        ({"signature_name": ["translate"], "instances": ["a"]}, "not found in signature def"),
+        ({"inputs": nested("a", 70)}, "has 70 dimensions"),
+        ({"inputs": nested("a", 900)}, "has 900 dimensions"),
     ],
 )
 def test_further_refusals(client, asked, told):
     answer = client.post("/v1/models/tiny:predict", content=json.dumps(asked))
     assert answer.status_code == 400
     assert told in answer.json()["error"]
+
+
+def signature_of(dtype):
+    info = TensorInfo(name="x", dtype=dtype.as_datatype_enum)
+    info.tensor_shape.dim.add(size=-1)
+    return SignatureDef(inputs={"x": info})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"), [(tf.uint8, [0, 255]), (tf.uint64, [2**64 - 1]), (tf.int8, [-128]), (tf.float16, [0.5, 2])]
+)
+def test_numbers_of_other_programs_models(dtype, values):
+    _, arrays = predict_json.inputs_of({"inputs": values}, signature_of(dtype))
+    assert arrays["x"].dtype == dtype.as_numpy_dtype
+    assert arrays["x"].tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "told"),
+    [(tf.uint8, 256, "too large for uint8"), (tf.complex64, 1, "can't be given"), (tf.bfloat16, 1.0, "can't be given")],
+)
+def test_numbers_that_an_input_does_not_take(dtype, value, told):
+    with pytest.raises(Refusal, match=told):
+        predict_json.inputs_of({"inputs": [value]}, signature_of(dtype))
 
 
 def with_options(**changes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -79,7 +80,7 @@ def filter_pairs(
         )
     )
     kept = [Path(output + ending) for ending in _endings(source, target)]
-    if dropped in kept:
+    if dropped and os.path.realpath(dropped) in map(os.path.realpath, kept):
         raise UserError(f"{dropped}: given for --dropped and --output; give two different names")
     for file in [*kept, *([dropped] if dropped else [])]:
         check_new_file(file)

@@ -188,6 +188,9 @@ def translate(
                 "--glossary, --paragraphs, --interactive, --shards and --engine"
             )
         check_new_file(alignments)
+    for option, value in {"--shard-lines": shard_lines, "--shard": shard, "--output": output}.items():
+        if value is not None and not shards:
+            raise UserError(f"{option} only applies to a translation in shards; give --shards DIR too, or leave it out")
     if interactive:
         if file or as_json or paragraphs or shards or terms:
             raise UserError(
@@ -277,9 +280,6 @@ def translate(
             lambda: load_model(optimise=file.stat().st_size >= LONG),
         )
         return
-    for option, value in {"--shard-lines": shard_lines, "--shard": shard, "--output": output}.items():
-        if value is not None:
-            raise UserError(f"{option} only applies to a translation in shards; give --shards DIR too, or leave it out")
     stream = open_sentences(file)
     optimise = is_long(stream)  # asked before anything is read: a stream that has ended is closed
     lines = windows(enumerate(read_lines(stream, name), start=1), window, at_once=grows(stream))

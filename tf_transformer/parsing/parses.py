@@ -87,6 +87,8 @@ def load_parse(
         if grammar is None:
             grammar = load_recipe(RunDirectory.of_model(path).recipe).evaluation.grammar
         return parse_function(translator, grammar, path)
+    if _is_translator(path):
+        raise UserError(NO_PARSER.format(path))
     if grammar is False:
         return ParseFunction(load_translate(path, changes, load=load), False)
     if changes:
@@ -96,6 +98,16 @@ def load_parse(
         )
     signature = load_signature(path, "parse", load)
     return _with_grammar(lambda texts: signature(text=texts))
+
+
+def _is_translator(path: Path) -> bool:
+    """Whether a SavedModel's card says that it translates: what that writes would be mended into trees too."""
+    from tf_transformer.model_card import read_card
+
+    try:
+        return read_card(path)[1].get("task") == "translation"
+    except UserError:  # of an earlier version
+        return False
 
 
 def _with_grammar(parse: Callable[..., dict[str, Any]]) -> ParseFunction:

@@ -159,7 +159,8 @@ class Surroundings:
 
 
 def _error(status: int, message: str, headers: Any = None) -> JSONResponse:
-    return JSONResponse({"error": message}, status, headers)
+    # What it repeats of a request may hold half of a surrogate pair, which no answer can.
+    return JSONResponse({"error": message.encode(errors="replace").decode()}, status, headers)
 
 
 async def _refused(request: Request, error: Refusal) -> Response:

@@ -122,6 +122,8 @@ class Batcher:
             for i, (payload, length) in enumerate(payloads)
         ]
         with self._changed:
+            if len(self._waiting) + len(items) > self.limits.queue:
+                self._drop()  # the threads, which do so too, may all be at work for long
             if self._stopped or len(self._waiting) + len(items) > self.limits.queue:
                 raise QueueFull
             self._waiting += items

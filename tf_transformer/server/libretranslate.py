@@ -139,7 +139,7 @@ def _texts(asked: dict[str, Any], settings: Any) -> tuple[list[str], bool]:
 def _alternatives(given: Any, most: int) -> int:
     try:
         number = int(given or 0)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # of what is infinite
         raise Refusal(400, "alternatives must be a whole number") from None
     if not 0 <= number <= most:
         raise Refusal(400, f"alternatives is {number}; it must be from 0 to {most}")
@@ -157,9 +157,12 @@ def _flag(given: Any, name: str) -> bool:
 
 
 def _model_for(models: Models, source: str, target: str) -> ServedModel:
-    """The model for a pair of languages; of one for `de` also for `de-AT`."""
+    """The model for a pair of languages; of one for `de` also for `de-AT`, which one for `de-AT` goes before."""
     pairs = models.pairs()
     fitting = [pair for pair in pairs if _fits(pair[1], target) and (source == "auto" or _fits(pair[0], source))]
+    for side, asked in ((1, target), (0, source)):
+        exact = [pair for pair in fitting if _normal(pair[side]) == _normal(asked)]
+        fitting = exact or fitting
     if len(fitting) == 1:
         return pairs[fitting[0]]
     told = ", ".join(f"{a} to {b}" for a, b in pairs) or "nothing"
@@ -169,5 +172,9 @@ def _model_for(models: Models, source: str, target: str) -> ServedModel:
 
 
 def _fits(own: str, asked: str) -> bool:
-    own, asked = (code.lower().replace("_", "-") for code in (own, asked))
+    own, asked = _normal(own), _normal(asked)
     return own == asked or own == asked.partition("-")[0]
+
+
+def _normal(code: str) -> str:
+    return code.lower().replace("_", "-")

@@ -7,13 +7,15 @@ import gc
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, reason
 from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceeded
 from tf_transformer.server.metrics import Metrics
+from tf_transformer.server.requests import together
 from tf_transformer.server.versions import Version, kind_of, load_version
 from tf_transformer.terminal import cores
 from tf_transformer.translation import Translation
@@ -39,11 +41,16 @@ class Source:
     number: int | None = None
 
     def versions(self) -> dict[int, Path]:
-        """The folders of the versions that are there now, by number."""
+        """The folders of the versions that are there now, by number; one that can't be looked into is not there yet."""
         if self.number is not None:
             return {self.number: self.folder}
-        folders = [path for path in self.folder.glob("*") if path.name.isdecimal() and kind_of(path)]
-        return {int(path.name): path for path in folders}
+        found = {}
+        with suppress(OSError):
+            for path in self.folder.iterdir():
+                with suppress(OSError):
+                    if path.name.isdecimal() and kind_of(path):
+                        found[int(path.name)] = path
+        return found
 
 
 def find_source(path: Path) -> Source:
@@ -65,7 +72,7 @@ def find_source(path: Path) -> Source:
         ...     source.name, list(source.versions())
         ('demo', [3])
     """
-    folder = path.absolute()
+    folder = path.resolve() if ".." in path.parts else path.absolute()  # for its name
     if kind_of(folder):
         if folder.name.isdecimal():
             return Source(folder.parent.name, folder, int(folder.name))
@@ -151,7 +158,8 @@ class ServedModel:
         payloads = [(text, tokens_of(text)) for text in encoded]
         translations = await self._results(payloads, frozenset(options.items()))
         tokens = sum(length for _, length in payloads)
-        self.metrics.translated(self.name, sum(map(len, texts)), tokens, sum(len(t.text) for t in translations))
+        characters = sum(len(text.decode("utf-8", "replace")) for text in encoded)
+        self.metrics.translated(self.name, characters, tokens, sum(len(t.text) for t in translations))
         return translations
 
     async def call(self, signature: str, **inputs: Any) -> dict[str, Any]:
@@ -175,12 +183,9 @@ class ServedModel:
         futures = [asyncio.wrap_future(f) for f in self.batcher.submit(payloads, key, self.seconds)]
         try:
             async with asyncio.timeout(self.seconds):
-                return await asyncio.gather(*futures)
+                return await together(*futures)
         except TimeoutError:
             raise DeadlineExceeded from None
-        finally:
-            for future in futures:
-                future.cancel()
 
     def _work(self, key: Any, payloads: list[Any]) -> list[Any]:
         version, began, failed = self.version, time.perf_counter(), True
@@ -214,9 +219,11 @@ class ServedModel:
             seconds = time.perf_counter() - began
             # A later version leaves the other cores to the requests that the old one answers.
             warm = version.warm_up(threads=1 if self.version else cores())
-        except UserError:
+        except Exception as error:  # whatever another program's model makes of the first requests
             self.metrics.loaded(self.name, None)
-            raise
+            if isinstance(error, UserError):
+                raise
+            raise UserError(f"{versions[number]}: can't be served ({reason(error)})") from error
         finally:
             self.loading = None
         self.version, self.number = version, number

@@ -18,9 +18,18 @@ from tf_transformer.languages import language_name
 from tf_transformer.paragraphs import split
 from tf_transformer.server.exploring import as_steps, as_words, prefixes_of
 from tf_transformer.server.models import ServedModel
-from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
+from tf_transformer.server.requests import (
+    Refusal,
+    check_key,
+    check_text,
+    note,
+    parse_json,
+    read_body,
+    together,
+    unless_gone,
+)
 from tf_transformer.server.texts import without_blocking
-from tf_transformer.translation import Translation, as_translation, own_options
+from tf_transformer.translation import Translation, as_translation
 
 PAGE = Path(__file__).parent / "static" / "page.html"
 # The drawings of attention are those of TensorBoard's tab.
@@ -113,7 +122,7 @@ async def sentence(request: Request) -> JSONResponse:
     source, target = _pair(asked, request)
     prefix = check_text(asked.get("prefix") or "", "prefix", request.app.state.settings)
     seen, others = await unless_gone(
-        request, asyncio.gather(_attention(model, source, target), _alternatives(model, source, prefix))
+        request, together(_attention(model, source, target), _alternatives(model, source, prefix))
     )
     note(request, model.name, [source], [target])
     answer: dict[str, Any] = {"alternatives": [{"text": text, "score": score} for text, score in others]}
@@ -161,7 +170,7 @@ async def search(request: Request) -> JSONResponse:
     settings = request.app.state.settings
     source = check_text(asked.get("source"), "source", settings)
     prefix = check_text(asked.get("prefix") or "", "prefix", settings)
-    options = own_options(model.version.folder)
+    options = model.version.options
     inputs = {name: getattr(options, name) for name in ("beam_size", "alpha", "min_length")}
     inputs |= {"num_hypotheses": 1, "max_length": options.max_length or 0, "text": [source], "prefix": [prefix]}
     found = await unless_gone(request, model.call("translate_with_search", **inputs))
@@ -191,7 +200,7 @@ def _pair(asked: dict[str, Any], request: Request) -> tuple[str, str]:
 async def _translate(model: ServedModel, sentences: Sequence[str], prefixes: dict[int, str]) -> list[Translation]:
     """Translates sentences; those without a prefix share batches with all other requests."""
     free = [text for number, text in enumerate(sentences) if number not in prefixes]
-    found = await asyncio.gather(
+    found = await together(
         model.translate(free),
         *(_with_options(model, sentences[number], prefix) for number, prefix in prefixes.items()),
     )
@@ -202,7 +211,7 @@ async def _translate(model: ServedModel, sentences: Sequence[str], prefixes: dic
 async def _with_options(model: ServedModel, text: str, prefix: str, **changes: Any) -> Translation:
     from tf_transformer.export.signature_options import option_tensors
 
-    options = option_tensors(own_options(model.version.folder).changed(**changes))
+    options = option_tensors(model.version.options.changed(**changes))
     found = await model.call("translate_with_options", text=[text], prefix=[prefix], **options)
     return as_translation(*(found[name][0] for name in ("translation", "score", "truncated")))
 
@@ -211,7 +220,7 @@ async def _alternatives(model: ServedModel, source: str, prefix: str) -> list[tu
     """The best translations with their scores, as many as the search follows; none where only one can be had."""
     if SHOWN_BY["prefix"] not in model.version.signatures:
         return []
-    beam_size = own_options(model.version.folder).beam_size
+    beam_size = model.version.options.beam_size
     number = beam_size if beam_size > 1 else ALTERNATIVES
     if prefix:
         found = await _with_options(model, source, prefix, num_hypotheses=number)

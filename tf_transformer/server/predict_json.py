@@ -14,7 +14,10 @@ import numpy as np
 from tf_transformer.server.requests import Refusal
 
 # What JSON must have for NumPy's kinds of types.
-_TYPES = {"i": int, "f": (int, float), "b": bool}
+_TYPES = {"i": int, "u": int, "f": (int, float), "b": bool}
+
+# NumPy's arrays have 32 dimensions at most, or 64.
+_MOST_DIMENSIONS = 32
 
 
 def inputs_of(asked: dict[str, Any], signature: Any) -> tuple[bool, dict[str, np.ndarray]]:
@@ -98,6 +101,8 @@ def _array(value: Any, name: str, dtype: Any) -> np.ndarray:
     while isinstance(first, list):
         shape.append(len(first))
         first = first[0] if first else None
+    if len(shape) > _MOST_DIMENSIONS:
+        raise Refusal(400, f"{name} has {len(shape)} dimensions; at most {_MOST_DIMENSIONS} are allowed")
     leaves: list[Any] = []
     _gather(value, name, shape, dtype, leaves)
     array = np.empty(len(leaves), dtype)
@@ -122,6 +127,8 @@ def _leaf(value: Any, name: str, dtype: Any) -> Any:
     kind = np.dtype(dtype).kind
     if kind == "O" and (isinstance(value, str) or _is_b64(value)):
         return _bytes(value, name)
+    if kind not in ("O", *_TYPES):
+        raise Refusal(400, f"{name}: an input of the type {np.dtype(dtype).name} can't be given as JSON")
     if kind != "O" and isinstance(value, _TYPES[kind]) and isinstance(value, bool) == (kind == "b"):
         return value
     wanted = "string" if kind == "O" else np.dtype(dtype).name

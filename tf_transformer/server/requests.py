@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -19,7 +19,7 @@ class Note(NamedTuple):
     """What the log tells of a request: the model, texts and translations; only their number unless it may tell all."""
 
     model: str
-    texts: Sequence[str | bytes]
+    texts: Sequence[str]
     translations: Sequence[str]
 
 
@@ -136,6 +136,16 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
             task.cancel()
 
 
-def note(request: Request, model: str, texts: Sequence[str | bytes], translations: Sequence[str] = ()) -> None:
+async def together(*work: Awaitable[T]) -> list[T]:
+    """Awaits several pieces of work; the others are cancelled when one fails, and all when this is."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def note(request: Request, model: str, texts: Sequence[str], translations: Sequence[str] = ()) -> None:
     """Remembers what the log tells of a request."""
     request.state.note = Note(model, texts, translations)

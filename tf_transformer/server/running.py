@@ -38,10 +38,9 @@ def listen(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-    except OSError as error:
-        raise UserError(
-            f"can't listen on {host} port {port}: {error.strerror or error}; give another with --host or --port"
-        ) from None
+    except (OSError, UnicodeError) as error:  # the latter of a name that can't be one
+        why = getattr(error, "strerror", None) or error
+        raise UserError(f"can't listen on {host} port {port}: {why}; give another with --host or --port") from None
     return bound
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from tf_transformer.paragraphs import join, split
@@ -22,8 +23,9 @@ _INLINE = re.compile(
     r"wbr)\b",
     re.IGNORECASE,
 )
-# They stay what they are where tags are part of a sentence: else <b> and &lt;b&gt; would look the same there.
-_ENTITY_OF_MARKUP = re.compile(r"&(?=(?:lt|gt|amp);)")
+# What `html.unescape` takes for an entity.
+_ENTITY = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
+_ENTITY_OF_MARKUP = re.compile("&(?:lt|gt|amp);")
 # What stands in these is no text.
 _CLOSED = re.compile(r"<(script|style|textarea)\b", re.IGNORECASE)
 
@@ -32,10 +34,14 @@ _CHARACTERS_AT_ONCE = 4_000
 
 
 class _Part(NamedTuple):
-    """A tag as it is, or what lies between two tags: sentences, and what stands between them."""
+    """A tag as it is, or what lies between two tags: sentences, and what stands between them.
+
+    `own` is the markup in them, which comes out as it is: tags inside of a sentence, and entities.
+    """
 
     is_tag: bool
     pieces: list[str]
+    own: frozenset[str] = frozenset()
 
 
 class Translated(NamedTuple):
@@ -103,28 +109,30 @@ def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_P
     if not markup:
         yield _Part(False, split(text, language))
         return
-    parts = html_parts(text)
-    if protect:
-        parts = _with_inline_tags(parts)
-    for is_tag, part in parts:
-        if not is_tag and protect:
-            part = _ENTITY_OF_MARKUP.sub("&amp;", part)
-        yield _Part(is_tag, [part] if is_tag else split(html.unescape(part), language))
+    joined, own = "", set()
+    for is_tag, part in chain(html_parts(text), [(True, "")]):
+        if not is_tag:
+            plain = html.unescape(_ENTITY.sub(_kept, part) if protect else part)
+            joined += plain
+            own.update(_ENTITY_OF_MARKUP.findall(plain) if protect else ())
+        elif protect and _INLINE.match(part):  # it parts no sentence
+            joined += part
+            own.add(part)
+        else:
+            if joined:
+                yield _Part(False, split(joined, language), frozenset(own))
+            joined, own = "", set()
+            if part:
+                yield _Part(True, [part])
 
 
-def _with_inline_tags(parts: Iterator[tuple[bool, str]]) -> Iterator[tuple[bool, str]]:
-    """Joins text and the tags inside of it, which part no sentence."""
-    text = ""
-    for is_tag, part in parts:
-        if not is_tag or _INLINE.match(part):
-            text += part
-            continue
-        if text:
-            yield False, text
-        text = ""
-        yield is_tag, part
-    if text:
-        yield False, text
+def _kept(entity: re.Match) -> str:
+    """Of an entity that stands for a character of markup what `html.unescape` makes `&lt;`, `&gt;` or `&amp;` of.
+
+    It stays that where tags are part of a sentence: else <b> and &lt;b&gt; would look the same there.
+    """
+    plain = html.unescape(entity[0])
+    return html.escape(html.escape(plain, quote=False), quote=False) if plain != entity[0] else entity[0]
 
 
 def html_parts(text: str) -> Iterator[tuple[bool, str]]:
@@ -173,7 +181,7 @@ def _translated(document: list[_Part], results: Iterator[Translation], markup: b
         parts = []
         for part, translations in zip(document, chosen, strict=True):
             text = join(part.pieces, [_ranked(translation, rank) for translation in translations])
-            parts.append(_escaped(text, "".join(part.pieces)) if markup and not part.is_tag else text)
+            parts.append(_escaped(text, part.own) if markup and not part.is_tag else text)
         return "".join(parts)
 
     best = joined(0)
@@ -182,13 +190,14 @@ def _translated(document: list[_Part], results: Iterator[Translation], markup: b
     return Translated(best, list(others))
 
 
-def _escaped(text: str, source: str) -> str:
-    """A translation as HTML, in which only the source's own tags and entities are any."""
-    own = {*_TAG.findall(source), *re.findall("&(?:lt|gt|amp);", source)}
+def _escaped(text: str, own: Iterable[str]) -> str:
+    """A translation as HTML, in which only what is the source's own is markup."""
     escaped = html.escape(text, quote=False)
-    for each in sorted(own, key=len, reverse=True):  # tags before the entities in them
-        escaped = escaped.replace(html.escape(each, quote=False), each)
-    return escaped
+    markup = {html.escape(each, quote=False): each for each in sorted(own, key=len, reverse=True)}
+    if not markup:
+        return escaped
+    # All at once: what &amp;amp; has become must not be taken for the beginning of another entity.
+    return re.sub("|".join(map(re.escape, markup)), lambda found: markup[found[0]], escaped)
 
 
 def _ranked(translation: Translation, rank: int) -> str:

@@ -73,7 +73,7 @@ async def predict(request: Request) -> Response:
     model = _model(request)
     asked = parse_json(body)
     name = asked.get("signature_name") or "serving_default"
-    if name not in model.version.signatures:
+    if not isinstance(name, str) or name not in model.version.signatures:
         raise Refusal(400, f'Serving signature name: "{name}" not found in signature def')
     in_rows, inputs = inputs_of(asked, model.version.signatures[name])
     texts = _texts(inputs, request)
@@ -102,7 +102,7 @@ def _model(request: Request) -> ServedModel:
     return model
 
 
-def _texts(inputs: dict[str, np.ndarray], request: Request) -> list[bytes]:
+def _texts(inputs: dict[str, np.ndarray], request: Request) -> list[str]:
     """All texts among the inputs, within the limits."""
     settings = request.app.state.settings
     texts = [text for array in inputs.values() if array.dtype == object for text in array.ravel()]
@@ -111,7 +111,7 @@ def _texts(inputs: dict[str, np.ndarray], request: Request) -> list[bytes]:
     for text in texts:
         if len(text) > 4 * settings.max_characters:
             raise Refusal(400, f"a text has {len(text):,} bytes; at most {4 * settings.max_characters:,} are allowed")
-    return texts
+    return [text.decode("utf-8", "replace") for text in texts]
 
 
 def _check_size(inputs: dict[str, np.ndarray], model: ServedModel) -> None:

@@ -6,16 +6,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.languages import UNKNOWN_LANGUAGE
 from tf_transformer.translation import Translation, as_translation, is_saved_model
+
+if TYPE_CHECKING:
+    from tf_transformer.decoding.options import DecodingOptions
 
 # The source tokens that a search is compiled for, where the model has a signature for that.
 WARM_UP_LENGTHS = (16, 32, 64)
@@ -24,6 +27,9 @@ WARM_UP_TEXTS = (b"1", " ".join(map(str, range(1, 21))).encode())
 
 # What an export's `translate` is also called.
 DEFAULT_SIGNATURES = ("serving_default", "translate")
+
+# What `translate` gives for each text.
+COLUMNS = ("translation", "score", "truncated")
 
 # What the page at / asks for; `translate_with_options` apart, which alternatives need as well.
 PAGE_SIGNATURES = ("attention", "next_tokens", "translate_with_search")
@@ -75,6 +81,17 @@ class Version(ABC):
         """Source and target; "und", the code for an undetermined language, where the model card says nothing."""
         source, target = (self.facts.get(f"{side}_language") or UNKNOWN_LANGUAGE for side in ("source", "target"))
         return source, target
+
+    @cached_property
+    def options(self) -> DecodingOptions:
+        """Those of the export. They are kept: its folder may be gone while it is served.
+
+        Raises:
+            UserError: it has none.
+        """
+        from tf_transformer.translation import own_options
+
+        return own_options(self.folder)
 
     @property
     @abstractmethod
@@ -133,27 +150,35 @@ class SavedModelVersion(Version):
 
     @property
     def translates(self) -> bool:
-        return "translate" in self.signatures and "parse" not in self.signatures
+        if "translate" not in self.signatures or "parse" in self.signatures:
+            return False
+        signature = self.signatures["translate"]  # another program's may take or give something else
+        return set(signature.inputs) == {"text"} and set(COLUMNS) <= set(signature.outputs)
+
+    @cached_property
+    def _known_options(self) -> set[str]:
+        from tf_transformer.translation import known_options
+
+        return known_options(self.folder)
 
     def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
         import tensorflow as tf
 
         output = self._function(options)(tf.constant(list(texts), tf.string))
-        columns = [output[name].numpy() for name in ("translation", "score", "truncated")]
+        columns = [output[name].numpy() for name in COLUMNS]
         return [as_translation(*row) for row in zip(*columns, strict=True)]
 
     def _function(self, options: Options) -> Any:
         if not options or "translate_with_options" not in self.signatures:
             return lambda texts: self._loaded.signatures["translate"](text=texts)
         from tf_transformer.export.signature_options import with_options
-        from tf_transformer.translation import known_options, own_options
 
         signature = self._loaded.signatures["translate_with_options"]
         return with_options(
             lambda texts, prefix, tensors: signature(text=texts, prefix=prefix, **tensors),
-            own_options(self.folder).changed(**options),
+            self.options.changed(**options),
             several="num_hypotheses" in options,
-            known=known_options(self.folder),
+            known=self._known_options,
         )
 
     def call(self, signature: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,20 +206,18 @@ class SavedModelVersion(Version):
         import tensorflow as tf
 
         from tf_transformer.export.compiled import rows_that_pay
-        from tf_transformer.translation import own_options
 
-        shapes = product(rows_that_pay(own_options(self.folder).beam_size), WARM_UP_LENGTHS)
+        shapes = product(rows_that_pay(self.options.beam_size), WARM_UP_LENGTHS)
         rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*shapes, strict=True))
         self._loaded.signatures["warm_up"](rows=rows, lengths=lengths)
 
     def _ask_as_page(self, name: str) -> None:
         from tf_transformer.export.signature_options import option_values
-        from tf_transformer.translation import own_options
 
         text = WARM_UP_TEXTS[:1]
         inputs = {"text": text, "source": text, "target": text, "prefix": [b""], "prefix_ids": [[]], "count": 1}
         with suppress(UserError):  # another program's export has no options, or its signatures take something else
-            self.call(name, inputs | option_values(own_options(self.folder)))
+            self.call(name, inputs | option_values(self.options))
 
 
 class CTranslate2Version(Version):
@@ -213,7 +236,7 @@ class CTranslate2Version(Version):
         if set(options) - {"num_hypotheses"}:
             raise UserError(f"{sorted(options)[0]} can't be chosen: a CTranslate2 model has its export's options")
         output = self._translate(list(texts))
-        columns = [output[name].numpy() for name in ("translation", "score", "truncated")]
+        columns = [output[name].numpy() for name in COLUMNS]
         return [as_translation(*row) for row in zip(*columns, strict=True)]
 
 

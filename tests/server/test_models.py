@@ -1,0 +1,160 @@
+"""What is served: found by its path, chosen by its languages, and taken up whatever lies beside it."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.bounded import eventually
+from tests.server.running import client_of, save_echo, serving_here, until
+from tf_transformer.errors import UserError
+from tf_transformer.server import lifecycle
+from tf_transformer.server import models as served
+from tf_transformer.server.app import create_app
+from tf_transformer.server.libretranslate import _model_for
+from tf_transformer.server.models import Models, Source, find_source
+from tf_transformer.server.requests import Refusal
+from tf_transformer.server.running import listen
+from tf_transformer.server.settings import Settings
+from tf_transformer.server.versions import SavedModelVersion, Version
+from tf_transformer.translation import Translation
+
+
+@pytest.mark.parametrize(("path", "number"), [("..", None), ("../3", 3), (".", 3), ("../../demo", None)])
+def test_the_name_is_that_of_the_folder(path, number, tmp_path, monkeypatch):
+    version = tmp_path / "demo" / "3"
+    version.mkdir(parents=True)
+    (version / "saved_model.pb").touch()
+    monkeypatch.chdir(version)
+    source = find_source(Path(path))
+    assert (source.name, source.number) == ("demo", number)
+    assert [folder.resolve() for folder in source.versions().values()] == [version.resolve()]
+
+
+def test_a_version_that_cannot_be_looked_into_hides_no_other(tmp_path):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").touch()
+    (tmp_path / "2").symlink_to("a" * 300)  # the system refuses to look: its name is too long
+    with pytest.raises(OSError):
+        (tmp_path / "2" / "saved_model.pb").is_file()
+    assert Source("demo", tmp_path).versions() == {1: tmp_path / "1"}
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 70])
+def test_a_host_that_cannot_be_one(host):
+    with pytest.raises(UserError, match="can't listen on"):
+        listen(host, 0)
+
+
+def test_another_programs_translate_can_be_called(tmp_path):
+    """It takes and gives something else than ours, so it does not translate."""
+    module = tf.Module()
+    module.upper = tf.function(
+        lambda x: {"y": tf.strings.upper(x)}, [tf.TensorSpec([None], tf.string, name="x")], autograph=False
+    )
+    tf.saved_model.save(module, str(tmp_path / "1"), {"translate": module.upper})
+    model = Models([Source("other", tmp_path)])["other"]
+    model.load_newest()
+    assert not model.version.translates
+    assert asyncio.run(model.call("translate", x=["a dog"]))["y"].tolist() == [b"A DOG"]
+    model.batcher.stop()
+
+
+def test_alternatives_when_the_folder_is_gone(tiny_saved_model, tmp_path):
+    shutil.copytree(tiny_saved_model, tmp_path / "1")
+    version = SavedModelVersion(tmp_path / "1")
+    version.warm_up()
+    shutil.rmtree(tmp_path / "1")
+    (found,) = version.translate([b"A man."], {"num_hypotheses": 2})
+    assert len(found.others) == 1
+
+
+class Odd(Version):
+    """Version 2 fails when it is asked for the first time."""
+
+    translates = True
+
+    def translate(self, texts, options):
+        if self.folder.name == "2":
+            raise RuntimeError("out of order")
+        return [Translation(self.folder.name, 0.0, False) for _ in texts]
+
+
+def test_after_a_version_that_fails_a_later_one_is_taken_up(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(served, "load_version", Odd)
+    monkeypatch.setattr(lifecycle, "WATCH_SECONDS", 0.01)
+
+    def add(number):
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "saved_model.pb").touch()
+
+    add("1")
+    model = (models := Models([Source("odd", tmp_path)]))["odd"]
+    with (
+        serving_here(create_app(models, Settings())) as (_, port),
+        client_of(f"http://127.0.0.1:{port}") as client,
+    ):
+        until(f"http://127.0.0.1:{port}/health/ready", 200)
+        add("2")
+        eventually(lambda: "can't be served (out of order); version 1 stays" in caplog.text)
+        assert model.number == 1
+        add("3")
+        eventually(lambda: model.number == 3)
+        answer = client.post("/translate", json={"q": "a", "source": "und", "target": "und"})
+        assert answer.json() == {"translatedText": "3"}
+
+
+class Speaking(Version):
+    translates = True
+    languages = None
+
+    def __init__(self, *languages):
+        self.languages = languages
+
+    def translate(self, texts, options):
+        return [Translation("ü" * len(texts), 0.0, False) for _ in texts]
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        (("en", "pt"), "pt"),
+        (("en", "pt-BR"), "br"),
+        (("en", "pt_br"), "br"),
+        (("en-GB", "pt-BR"), "br"),
+        (("en", "pt-PT"), "pt"),
+        (("auto", "pt-BR"), "br"),
+        (("auto", "pt"), None),  # from English or German
+        (("de-AT", "pt"), "from German"),
+    ],
+)
+def test_the_model_for_exactly_these_languages_goes_first(asked, name):
+    pairs = {"br": ("en", "pt-BR"), "pt": ("en", "pt"), "from German": ("de", "pt")}
+    models = Models([Source(each, None, 1) for each in pairs])
+    for each, languages in pairs.items():
+        models[each].version = Speaking(*languages)
+        models[each].batcher.stop()
+    if name is None:
+        with pytest.raises(Refusal, match="does not detect languages"):
+            _model_for(models, *asked)
+    else:
+        assert _model_for(models, *asked).name == name
+
+
+@pytest.mark.parametrize("text", ["ä€😀", "ä€😀".encode()])
+def test_characters_are_counted_and_not_bytes(text):
+    models = Models([Source("demo", None, 1)])
+    models["demo"].version = Speaking("und", "und")
+    asyncio.run(models["demo"].translate([text]))
+    models["demo"].batcher.stop()
+    families = text_string_to_metric_families(models.metrics.text()[0].decode())
+    counted = {sample.name: sample.value for family in families for sample in family.samples}
+    assert counted["tf_transformer_source_characters_total"] == 3
+    assert counted["tf_transformer_translation_characters_total"] == 1
+
+
+def test_the_echo_of_the_other_tests_translates(tmp_path):
+    assert SavedModelVersion(save_echo(tmp_path / "1", "one")).translates

@@ -1,0 +1,75 @@
+"""Texts and HTML around a model that copies: what a reader sees of them is then the same before and after."""
+
+import asyncio
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tf_transformer.server.texts import translate_texts
+from tf_transformer.translation import Translation
+
+PIECES = (
+    *("A dog", " runs. ", "AT&T", "1 < 2", "<&#98;>", "&nbsp;", "&auml;", "&amp;", "&", "\n"),
+    *("&lt;", "&gt;", "&LT;", "&#60;", "&#x3C;", "&#62;", "&lt", "&gtb", "&#60;b&#62;", "&lt;!--&gt;", "&lt;?&gt;"),
+    *("&amp;lt;", "&#38;lt;", "&AMP;gt;", "&amp;amp;", "&amplt;"),
+    *("<b>", "</b>", '<b title="&quot; x=&quot;1">', '<a href="?a&amp;lt=1">', "<p>", "</p>", "<!-- a -->"),
+)
+
+
+def copied(text: str, protect: bool) -> str:
+    async def translate(sentences, **options):
+        return [Translation(sentence, 0.0, False) for sentence in sentences]
+
+    limits = SimpleNamespace(limits=SimpleNamespace(queue=1024))
+    model = SimpleNamespace(version=SimpleNamespace(languages=("en", "de")), batcher=limits, translate=translate)
+    (translated,) = asyncio.run(translate_texts(model, [text], markup=True, protect=protect))
+    return translated.text
+
+
+def as_read(html: str) -> list:
+    """The tags with their attributes and the text between them, as a browser has them."""
+    found = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            found.append((tag, attributes))
+
+        def handle_endtag(self, tag):
+            found.append(tag)
+
+        def handle_comment(self, comment):
+            found.append(("comment", comment))
+
+        def handle_decl(self, declaration):
+            found.append(("declaration", declaration))
+
+        def handle_pi(self, instruction):
+            found.append(("instruction", instruction))
+
+        def handle_data(self, text):
+            if found and isinstance(found[-1], list):
+                text = found.pop()[0] + text
+            found.append([text])
+
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    return found
+
+
+@pytest.mark.parametrize("protect", [False, True])
+@given(pieces=st.lists(st.sampled_from(PIECES), max_size=8))
+def test_text_stays_text_and_tags_stay_tags(protect, pieces):
+    text = "".join(pieces)
+    assert as_read(copied(text, protect)) == as_read(text)
+
+
+@pytest.mark.parametrize("protect", [False, True])
+@pytest.mark.parametrize(
+    "text", ["A &#60;img src=x onerror=y&#62; dog.", "&lt;!--&gt; A dog.", '<b title="&quot; onclick=y x=&quot;">A</b>']
+)
+def test_what_the_source_shows_as_text_is_no_markup_of_the_answer(protect, text):
+    assert as_read(copied(text, protect)) == as_read(text)
