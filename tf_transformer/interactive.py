@@ -122,7 +122,8 @@ class Conversation:
             yield f"  {word.text:{width}}  ←  {' '.join(word.sources)}".rstrip()
 
     def _set_nbest(self, argument: str) -> str:
-        if not argument.isdecimal() or not int(argument):
+        # Python makes no number of thousands of digits.
+        if not argument.isdecimal() or len(argument) > 4 or not int(argument):
             raise UserError(f":nbest {argument}: give the number of translations to show, such as :nbest 3")
         changes = {name: value for name, value in self.changes.items() if name != "num_hypotheses"}
         return self._load(self.models, changes | given(num_hypotheses=int(argument) if int(argument) > 1 else None))

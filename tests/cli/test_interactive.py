@@ -113,6 +113,7 @@ def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path
     for wrong, told in {
         ":what": "unknown command :what; :help lists the commands",
         ":nbest many": ":nbest many: give the number of translations",
+        ":nbest 10000": ":nbest 10000: give the number of translations",
         ":attention 3": ":attention takes no argument",
         ":model": ":model takes the folder",
         f":model {tmp_path}/none": "neither a run nor a SavedModel (no such folder)",

@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -106,6 +107,13 @@ RECORD = encode(["a", "b"], ["c"], {"cross": np.full((2, 1, 1, 2), 0.5)})
 def test_a_damaged_header_is_told(part):
     with pytest.raises(DamagedRecord):
         decode_header(part)
+
+
+@pytest.mark.parametrize("changes", [{"sizes": {"cross": [1]}}, {"sizes": {"cross": 2}}, {"source": 5}], ids=str)
+def test_a_header_of_other_values_is_told(changes):
+    header = decode_header(RECORD[0])
+    with pytest.raises(DamagedRecord, match="weights of cross, layer 0"):
+        decode_layer(replace(header, **changes), RECORD, "cross", 0)
 
 
 def test_damaged_weights_are_told_and_cost_only_their_layer():

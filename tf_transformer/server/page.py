@@ -157,7 +157,9 @@ async def attention(request: Request) -> JSONResponse:
     seen = await unless_gone(request, _attention(model, source, target))
     note(request, model.name, [source], [target])
     if not seen:
-        raise Refusal(400, f"the model {model.name} has no attention to show; export it with this version")
+        raise Refusal(
+            400, f"the model {model.name} has no attention to show; a SavedModel exported with this version has"
+        )
     weights = {kind: seen[f"{kind}_attention"][0] for kind in KINDS if f"{kind}_attention" in seen}
     tokens = (_strings(seen[f"{side}_tokens"][0]) for side in ("source", "target"))
     inspection = Inspection(source, target, *tokens, weights, seen["alignment"][0].tolist(), False)
@@ -170,6 +172,8 @@ async def search(request: Request) -> JSONResponse:
     settings = request.app.state.settings
     source = check_text(asked.get("source"), "source", settings)
     prefix = check_text(asked.get("prefix") or "", "prefix", settings)
+    if "translate_with_search" not in model.version.signatures:
+        raise Refusal(400, f"the model {model.name} has no search to show; a SavedModel exported with this version has")
     options = model.version.options
     inputs = {name: getattr(options, name) for name in ("beam_size", "alpha", "min_length")}
     inputs |= {"num_hypotheses": 1, "max_length": options.max_length or 0, "text": [source], "prefix": [prefix]}

@@ -129,14 +129,14 @@ def decode_layer(header: Header, record: Sequence[bytes], kind: str, layer: int)
     """
     if kind not in header.sizes:
         raise KeyError(f"attention {kind!r}")
-    layers, heads = header.sizes[kind]
-    if not 0 <= layer < layers:
-        raise KeyError(f"layer {layer}")
-    before = sum(header.sizes[other][0] for other in KINDS[: KINDS.index(kind)] if other in header.sizes)
     try:
+        layers, heads = header.sizes[kind]
+        if not 0 <= layer < layers:
+            raise KeyError(f"layer {layer}")
+        before = sum(header.sizes[other][0] for other in KINDS[: KINDS.index(kind)] if other in header.sizes)
         weights = zlib.decompress(record[1 + before + layer])
         return np.frombuffer(weights, "<f2").reshape(heads, *header.lengths(kind))
-    except (zlib.error, ValueError, IndexError) as error:
+    except (zlib.error, ValueError, TypeError, IndexError) as error:  # also of a header that another program wrote
         raise DamagedRecord(f"weights of {kind}, layer {layer}: {error}") from None
 
 

@@ -114,7 +114,7 @@ def test_offline_and_back(failing):
         ("words", {"model": "tiny", "source": "a", "ids": [5], "start": 0, "end": 2}, 400, "ids must be a list"),
         ("words", {"model": "tiny", "source": "a", "ids": ["5"], "start": 0, "end": 1}, 400, "ids must be a list"),
         ("words", {"model": "tiny", "source": "a", "ids": [10**6, 5], "start": 1, "end": 2}, 400, "prefix_ids must be"),
-        ("search", {"model": "plain", "source": "a"}, 400, "plain"),
+        ("search", {"model": "plain", "source": "a"}, 400, "no search to show"),
         ("attention", {"model": "plain", "source": "a", "target": "b"}, 400, "no attention"),
         ("sentence", {"model": "plain", "source": "a", "target": "b"}, 200, ""),
         ("sentence", {"model": "tiny", "source": "", "target": ""}, 200, ""),
