@@ -40,9 +40,10 @@ reversed = --set data.$(1)=[$(2).$(TARGET),$(2).$(SOURCE)]
 all: $(SEEDS:%=$(OUT)/alone-%/scores.json) $(SEEDS:%=$(OUT)/with-%/scores.json)
 
 # The corpus itself decides how it is shuffled, always in the same way. What val and test have is no monolingual text.
+# A pair with a tab in it is left out: what stands behind the tab would count as its target.
 $(TEXT):
 	rm -rf $@.partial && mkdir -p $@.partial
-	paste $(DATA)/train.$(SOURCE) $(DATA)/train.$(TARGET) | shuf --random-source=$(DATA)/train.$(TARGET) > $@.partial/shuffled
+	paste $(DATA)/train.$(SOURCE) $(DATA)/train.$(TARGET) | awk -F '\t' 'NF == 2' | shuf --random-source=$(DATA)/train.$(TARGET) > $@.partial/shuffled
 	head -n $(PAIRS) $@.partial/shuffled | cut -f 1 > $@.partial/train.$(SOURCE)
 	head -n $(PAIRS) $@.partial/shuffled | cut -f 2 > $@.partial/train.$(TARGET)
 	tail -n +$$(($(PAIRS) + 1)) $@.partial/shuffled | cut -f 2 | awk '!seen[$$0]++' > $@.partial/rest

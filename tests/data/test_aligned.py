@@ -36,6 +36,15 @@ def test_each_pair_has_its_line_and_a_blank_one_says_nothing(tmp_path):
     assert list(AlignedPairs(PAIRS, packed).rows()) == list(pairs.rows())
 
 
+def test_it_may_lie_in_the_home_folder_as_the_texts_may(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in "one.en", "one.de":
+        written(tmp_path, "dog\n", name)
+    written(tmp_path, "0-0\n", "one.align")
+    pairs = TextFiles("~/one.en", "~/one.de")
+    assert list(AlignedPairs(pairs, "~/one.align").rows()) == [("dog", "dog", "0-0")]
+
+
 def test_words_before_the_source_are_counted_for_it(tmp_path):
     """A tag is none of the aligner's words."""
     path = written(tmp_path, "0-0 2-2\n2-1\n\n")
@@ -50,6 +59,7 @@ def test_words_before_the_source_are_counted_for_it(tmp_path):
         ("0-0,1-1", "train.align, line 2: not an alignment"),
         ("0-0:0.5", "train.align, line 2: not an alignment"),
         ("-1-0", "train.align, line 2: not an alignment"),
+        ("0-" + "1" * 5000, "train.align, line 2: not an alignment"),
         ("0-0 3-1", "train.align, line 2: 3-1 has word 3 of the source, which has 3: words are what stands between"),
         ("0-2", "train.align, line 2: 0-2 has word 2 of the target, which has 2"),
         ("\udcff", "train.align, line 2: not valid UTF-8"),

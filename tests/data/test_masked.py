@@ -37,6 +37,16 @@ def test_both_sides_have_the_same_placeholders_each_once(masked):
     assert max(used.values()) < 2 * min(used.values())  # all are learned alike
 
 
+def test_of_two_words_for_one_of_the_target_one_is_replaced():
+    """As "cell" is translated by "Handy", which the source has too."""
+    both = [("Handy, cell", "das Handy")] * 20
+    pairs = [*both, *[("my cell", "mein Handy")] * 10, *[("my rain", "das mein Regen")] * 2000]
+    assert learn_word_pairs(pairs) == {"cell": "Handy"}
+    for source, target in list(MaskedPairs(pairs))[: len(both)]:
+        assert sorted(PLACEHOLDER.findall(source)) == sorted(PLACEHOLDER.findall(target))
+        assert re.fullmatch(r"das( Handy)?( ⟦\d⟧)*", target)
+
+
 def test_the_rest_stays(pairs, masked):
     """A placeholder stands for one word, or for nothing with a blank before it; around them a pair is as it was."""
     around = re.compile(f" ?(?:{PLACEHOLDER.pattern})")

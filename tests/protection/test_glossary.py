@@ -26,6 +26,22 @@ def test_marks(text, marked):
     assert Glossary(TERMS).mark([text]) == [marked]
 
 
+@pytest.mark.parametrize(
+    ("term", "written"),
+    [
+        ("istasyon", "İstasyon"),
+        ("dogs", "DOGſ"),
+        ("µm", "μm"),
+        ("λόγος", "ΛΌΓΟΣ"),
+        ("kelvin", "\u212aelvin"),
+        ("straße", "Straẞe"),
+    ],
+)
+def test_letters_whose_lower_case_is_another_are_found_and_marked(term, written):
+    """İ (Turkish), ſ, the two signs for micro, Σ, the sign for kelvin, ẞ."""
+    assert Glossary({"other": "-", term: "X"}).mark([f"{written}."]) == [f"⟦{written}|X⟧."]
+
+
 def test_is_read_from_a_file(tmp_path):
     path = tmp_path / "terms.tsv"
     path.write_bytes("\ufeffdog\tHund\r\n\n fire truck \t Feuerwehrauto \n".encode())

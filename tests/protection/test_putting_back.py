@@ -50,6 +50,22 @@ def written(pair: TokenizerPair, text: str, translation: str, alignment: list[in
 
 
 @pytest.mark.parametrize(
+    ("text", "read", "span"),
+    [
+        ("⟦dog|Hund⟧", "dog", "Hund"),
+        ("⟦|Hund⟧", "", "Hund"),
+        ("⟦dog|⟧", "dog", ""),
+        ("⟦dog\nhouse|Hunde\nhütte⟧", "dog\nhouse", "Hunde\nhütte"),
+        ("⟦dog|Hund|Tier⟧", "dog", "Hund|Tier"),
+    ],
+)
+def test_the_parts_of_what_is_marked(text, read, span):
+    taken = take_out([f"the {text}"], placeholders=False)
+    assert taken.text.numpy()[0].decode().rstrip() == f"the {read}".rstrip()
+    assert taken.spans.numpy()[0, 0].decode() == span
+
+
+@pytest.mark.parametrize(
     ("text", "translation", "alignment", "expected"),
     [
         # What stands before it in the source stands before it in the translation.

@@ -46,6 +46,23 @@ def test_its_commands_are_ones_of_each_kind(data):
     assert genuine.files == alone.train and made.tag == "<bt>"
 
 
+@pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")
+def test_the_text_keeps_each_pair_together_and_leaves_out_one_with_a_tab(tmp_path):
+    pairs = [(f"one {number}", f"eins {number}, und noch mehr, damit es reicht") for number in range(40)]
+    pairs[7] = ("one\t7", pairs[7][1])
+    for split, held in (("train", pairs), ("val", pairs[:1]), ("test", pairs[1:2])):
+        for path, side in zip(write_pairs(tmp_path, held), ("en", "de"), strict=True):
+            path.rename(tmp_path / f"{split}.{side}")
+    text = tmp_path / "out" / "text"
+    words = [f"DATA={tmp_path}", f"OUT={tmp_path / 'out'}", "PAIRS=20", str(text)]
+    subprocess.run([*MAKE, *words], cwd=ROOT, check=True, capture_output=True)
+    source, target, mono = ((text / name).read_text().splitlines() for name in ("train.en", "train.de", "mono.de"))
+    without = [pair for number, pair in enumerate(pairs) if number != 7]
+    assert len(source) == 20 and set(zip(source, target, strict=True)) <= set(without)
+    assert set(target) | set(mono) | {german for _, german in pairs[:2]} == {german for _, german in without}
+    assert not set(target) & set(mono)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")
 def test_it_ends_with_the_scores_of_both(data, tmp_path):

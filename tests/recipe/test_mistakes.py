@@ -347,7 +347,8 @@ def test_values_that_go_together(overrides):
         ("evaluation.also={news: a.en}", r"evaluation.also is {news: a.en}; it must be a name for each set, and after"),
         ("evaluation.also={news: [a, b, c]}", "two paths, [source, reference]"),
         ("evaluation.also={test: [a, b]}", "evaluation.also has a set of the name test, which data.test has"),
-        ("training.freeze=encoder", "training.freeze is encoder; it must be"),
+        ("evaluation.also={news: [a, 1]}", "evaluation.also is {news: [a, 1]}; it must be a name for each set"),
+        ("training.freeze=encoder", "training.freeze is encoder; it must be a list, in brackets: [one, two]"),
     ],
 )
 def test_what_goes_with_fine_tuning(override, told):

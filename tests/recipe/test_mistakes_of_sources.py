@@ -20,6 +20,7 @@ training: {steps: 10, validate_every: 5}
     ("train", "told"),
     [
         ("[{files: [a, b], wieght: 2}]", r"unknown key data\.train\.0\.wieght; did you mean data\.train\.0\.weight\?"),
+        ("[{files: [a, b], tags: <bt>}]", r"unknown key data\.train\.0\.tags; did you mean data\.train\.0\.tag\?"),
         ("[{files: [a, b]}, {weight: 2}]", r"data\.train\.1\.files is missing"),
         ("[{files: [a, b], weight: 0}]", r"data\.train\.0\.weight is 0; it must be greater than 0"),
         ("[{files: [a, b], weight: -1.5}]", r"data\.train\.0\.weight is -1\.5; it must be greater than 0"),

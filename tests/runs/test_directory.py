@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.bounded import SECONDS, begun
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS, tiny_run
 from tf_transformer import load_translator
@@ -147,6 +148,19 @@ def test_scores_keep_the_earlier_ones(empty_run):
         "source": "Prüfung.en",
         "earlier": [{"bleu": 1.5, "source": "Prüfung.en"}, {"bleu": 20.25, "source": "Prüfung.en"}],
     }
+    assert {path.name for path in empty_run.path.iterdir()} == {"recipe.yaml", "checkpoints", "scores.json"}
+
+
+def test_of_many_that_score_at_once_each_adds_its_own(empty_run):
+    def score(who):
+        for number in range(20):
+            empty_run.write_scores({"who": who, "number": number, "more": "x" * 20_000})
+
+    for scoring in [begun(lambda who=who: score(who)) for who in range(4)]:
+        scoring.result(SECONDS)
+    latest = json.loads(empty_run.scores.read_bytes())
+    written = [(each["who"], each["number"]) for each in [*latest.pop("earlier"), latest]]
+    assert sorted(written) == [(who, number) for who in range(4) for number in range(20)]
     assert {path.name for path in empty_run.path.iterdir()} == {"recipe.yaml", "checkpoints", "scores.json"}
 
 

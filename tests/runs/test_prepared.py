@@ -4,6 +4,7 @@ import io
 import json
 import re
 import sys
+from contextlib import ExitStack
 
 import pytest
 from rich.console import Console
@@ -105,6 +106,22 @@ def test_nothing_is_prepared_for_a_run_that_has_ended(trained):
     with pytest.raises(UserError, match="contains a finished training"):
         experiment.prepare(load_recipe(trained.recipe), trained.path, Console(quiet=True))
     assert contents(trained.path) == before
+
+
+def test_of_two_that_begin_at_once_the_slower_leaves_the_other_s_folder(short, tmp_path, monkeypatch):
+    """The other takes the folder that this one has just made for what was broken off, and goes on with it."""
+    create = RunDirectory.create
+    with ExitStack() as other:
+
+        def create_too_slowly(path):
+            run = create(path)
+            other.enter_context(run.locked())
+            return run
+
+        monkeypatch.setattr(RunDirectory, "create", create_too_slowly)
+        with pytest.raises(UserError, match="another process is training here"):
+            experiment.train(short, tmp_path / "run")
+        assert RunDirectory(tmp_path / "run").is_unfinished()
 
 
 # What is missing is prepared anew in the test of the buffer too.

@@ -16,6 +16,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.session.c_api import CApiError
 from tf_transformer.session.graph import graph_for, read_meta_graph
 from tf_transformer.session.signature import load_in_session
+from tf_transformer.session.tensors import STRING, new_tensor
 from tf_transformer.translation import load_translate, translate_texts
 
 TEXTS = [PAIRS[0][0], "", "A {man} in a <b>house</b>.", "Ein Ärger, 강아지 🐕 " * 3, "the " * 100, "A man"]
@@ -69,6 +70,11 @@ def test_a_graph_made_faster_gives_the_same_in_several_threads(tiny_saved_model,
     with ThreadPoolExecutor(3) as threads:
         for text, found in zip(TEXTS * 5, threads.map(lambda text: signature(text=[text]), TEXTS * 5), strict=True):
             same(found, expected[text])
+
+
+def test_what_is_no_text_is_none_of_so_many_zero_bytes():
+    with pytest.raises(AttributeError, match="encode"):
+        new_tensor([5], STRING)
 
 
 def test_no_text_at_all(tiny_saved_model):

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import math
+import sys
 from pathlib import Path
 
 import matplotlib.image
@@ -142,6 +144,16 @@ def test_means_deviations_and_paired_differences(scores):
             np.testing.assert_allclose(row.difference, differences.mean(), atol=1e-9)
 
 
+def test_an_infinite_perplexity_has_no_deviation_and_the_others_are_told(tmp_path):
+    perplexities = {("base", 1): math.inf, ("base", 2): 4.0, ("wide", 1): 3.0, ("wide", 2): 5.0}
+    base, wide = rows = compare({run: {"perplexity": each} for run, each in perplexities.items()}, ["base", "wide"])
+    assert (base.mean, base.deviation) == (math.inf, None)
+    assert (wide.mean, wide.difference, wide.difference_deviation) == (4.0, -math.inf, None)
+    assert wide.deviation == pytest.approx(math.sqrt(2))
+    assert "base,perplexity,inf,,,,inf,4\n" in as_csv(rows)
+    assert plot_rows(rows, tmp_path / "rows.png").stat().st_size
+
+
 ROWS = compare(
     {("base", 1): {"bleu": 30.0}, ("base", 2): {"bleu": 32.0}, ("wide", 2): {"bleu": 33.5, "perplexity": 4.0}},
     ["base", "wide"],
@@ -210,6 +222,15 @@ def test_what_failed_goes_on_and_what_is_there_stays(tmp_path):
     _, others = load_sweep(write(tmp_path, set={**common, "model.dff": 32}))
     with pytest.raises(UserError, match=r"model\.dff"):
         run_sweep(others, folder)
+
+
+def test_what_failed_is_told_whatever_bytes_it_wrote(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        running, "COMMAND", [sys.executable, "-c", r"import os; os.write(2, b'no \xfc\n'); os._exit(3)"]
+    )
+    _, runs = load_sweep(write(tmp_path))
+    with pytest.raises(UserError, match=r"base-seed1 ended with status 3 \(no \ufffd\); fix that"):
+        run_sweep(runs, tmp_path / "runs")
 
 
 def test_other_sets_are_compared_too():

@@ -15,7 +15,8 @@ from tf_transformer.data.mixture import MadeOfPairs, Pairs, state_of
 from tf_transformer.errors import UserError
 from tf_transformer.inspection.spans import words_of_tokens
 
-_PHARAOH = re.compile(r"\d+-\d+(\s+\d+-\d+)*")
+# Numbers of more digits count no words; Python takes none of very many for a number.
+_PHARAOH = re.compile(r"\d{1,9}-\d{1,9}(\s+\d{1,9}-\d{1,9})*")
 
 
 class AlignedPairs(MadeOfPairs):
@@ -42,7 +43,7 @@ class AlignedPairs(MadeOfPairs):
 
     def __init__(self, pairs: Pairs, path: str | os.PathLike, words_before: int = 0) -> None:
         super().__init__(pairs)
-        self._lines, self._words_before = LineFile(Path(path)), words_before
+        self._lines, self._words_before = LineFile(Path(path).expanduser()), words_before
 
     def state(self) -> list | None:
         state = state_of(self._origin)

@@ -76,18 +76,18 @@ def _masked(source: str, target: str, word_pairs: dict[str, str], chance: random
 
 
 def _words_of_both(source: str, target: str, word_pairs: dict[str, str]) -> list[_Place]:
-    """Words that occur once on each side, shared or translated."""
+    """Words that occur once on each side, shared or translated; of two for one word of the target the first."""
     sides = [list(WORD.finditer(text)) for text in (source, target)]
     counts = [Counter(match[0] for match in side) for side in sides]
     in_target = {match[0]: match.span() for match in sides[1] if counts[1][match[0]] == 1}
-    places = []
+    places: dict[str, _Place] = {}
     for match in sides[0]:
         word = match[0]
         is_name = word in in_target and (len(word) > 3 or word != word.lower() or not word.isalpha())
         other = word if is_name and word not in word_pairs else word_pairs.get(word)
         if counts[0][word] == 1 and other in in_target:
-            places.append(_Place(match.span(), in_target[other]))
-    return places
+            places.setdefault(other, _Place(match.span(), in_target[other]))
+    return list(places.values())
 
 
 def _behind(place: _Place) -> _Place:

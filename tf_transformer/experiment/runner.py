@@ -123,8 +123,9 @@ def _train(
         console.print(f"test: {line}", highlight=False, markup=False)
     if chief and not beginning.goes_on:
         run = RunDirectory.create(run.path)
-        held.enter_context(run.removed_on_failure())
+        # Locked first, so that another process that was quicker to begin here keeps its folder.
         held.enter_context(run.locked())
+        held.enter_context(run.removed_on_failure())
     keras.utils.set_random_seed(recipe.seed)
     folder = prepared_folder(recipe, run)
     sources = {"train": train_pairs, "validation": validation_pairs}

@@ -121,7 +121,8 @@ def _beside(path: Path, name: str, what: str, advice: str) -> Iterator[Path]:
     except OSError as error:
         raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where it could not even be made, such as inside a file
+            partial.unlink()
 
 
 def sync(path: Path) -> None:

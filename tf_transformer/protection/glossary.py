@@ -107,8 +107,13 @@ class Glossary:
         if term is None:  # protected as it is
             return found[0]
         words = " ".join(term.split())
-        target = self._as_written.get(words) or self._in_lower_case[words.lower()]
+        target = self._as_written.get(words) or self._in_lower_case.get(words.lower()) or self._of_any_case(words)
         return f"{OPENING}{term}|{target}{CLOSING}"
+
+    def _of_any_case(self, words: str) -> str:
+        """The target of a term whose letters `re` takes for these, and `lower` does not: "İ" for "i", "ſ" for "s"."""
+        terms = self._in_lower_case.items()
+        return next(target for term, target in terms if re.fullmatch(re.escape(term), words, re.IGNORECASE))
 
 
 def _words(term: str) -> str:

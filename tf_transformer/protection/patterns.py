@@ -6,7 +6,7 @@ from tf_transformer.protection.placeholders import CLOSING, OPENING
 
 # What the user has marked comes out without the brackets: ⟦Hund⟧, or ⟦dog|Hund⟧, of which the model may read "dog".
 MARKED = f"{OPENING}[^{OPENING}{CLOSING}]*{CLOSING}"
-PARTS_OF_MARKED = f"^{OPENING}(?:([^|]*)\\|)?(.*){CLOSING}$"
+PARTS_OF_MARKED = f"(?s)^{OPENING}(?:([^|]*)\\|)?(.*){CLOSING}$"
 
 _LINK = rf"""(?:(?:https?|ftp)://|www\.)[^\s<>"{OPENING}{CLOSING}]*[^\s<>"{OPENING}{CLOSING}.,;:!?'”’«»)\]}}]"""
 _MAIL = r"[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"

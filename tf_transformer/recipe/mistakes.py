@@ -36,10 +36,13 @@ def unknown_key(key: str) -> str:
     """Says that there is no such key, with the nearest one or else all of its section."""
     section, _, leaf = key.rpartition(".")
     fields = list(_fields(section)) + (["extends"] if not section else [])
-    nearest = [known for known in KEYS if known.rpartition(".")[2] == leaf]
-    if not nearest:
-        start = f"{section}." if section in SECTIONS or section.startswith(_SOURCE) else ""
-        nearest = [start + name for name in difflib.get_close_matches(leaf, fields, n=1, cutoff=0.55)]
+    start = f"{section}." if section in SECTIONS or section.startswith(_SOURCE) else ""
+
+    def like(share: float) -> list[str]:
+        return [start + name for name in difflib.get_close_matches(leaf, fields, n=1, cutoff=share)]
+
+    # A key that is there under another section is meant rather than one here that is somewhat like it.
+    nearest = like(0.8) or [known for known in KEYS if known.rpartition(".")[2] == leaf] or like(0.55)
     advice = f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(fields)}"
     return f"unknown key {key}; {advice}"
 
@@ -69,6 +72,7 @@ _ALLOWED = {
     "string_pattern_mismatch": "it must be letters, digits, _, - and single dots between, to name a folder",
     "string_too_short": "it must not be empty",
     "string_type": "it must be text; put it in quotes",
+    "tuple_type": "it must be a list, in brackets: [one, two]",
 }
 
 

@@ -11,7 +11,7 @@ import shutil
 import socket
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -228,9 +228,15 @@ class RunDirectory:
     def write_scores(self, scores: dict[str, Any]) -> None:
         """Writes `scores.json`; what it held moves into the list "earlier", or if it is damaged into another file.
 
+        Of several processes that score a run at the same time each adds its own.
+
         Raises:
             UserError: it can't be written.
         """
+        with _held(self.path):
+            self._write_scores(scores)
+
+    def _write_scores(self, scores: dict[str, Any]) -> None:
         earlier = []
         if self.scores.is_file():
             try:
@@ -246,6 +252,18 @@ class RunDirectory:
 
     def _damaged_scores(self, number: int) -> Path:
         return self.path / f"scores-damaged-{number}.json"
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Within it, other processes wait that hold the same folder; the system lets them go on however this one ends."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems lock files alone
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def is_run(path: Path) -> bool:

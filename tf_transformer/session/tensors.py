@@ -42,9 +42,10 @@ def new_tensor(values: Any, dtype: int) -> int:
 
 def _new_strings(texts: np.ndarray) -> int:
     api = library()
+    # First, since nobody frees a tensor whose texts can't be encoded.
+    contents = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape") for text in texts.flat]
     tensor = api.TF_AllocateTensor(STRING, _shape(texts.shape), texts.ndim, STRING_BYTES * texts.size)
-    for place, text in zip(_places(tensor, texts.size), texts.flat, strict=True):
-        content = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+    for place, content in zip(_places(tensor, texts.size), contents, strict=True):
         api.TF_StringInit(place)
         api.TF_StringCopy(place, content, len(content))
     return tensor

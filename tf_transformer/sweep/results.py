@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 from typing import Any, NamedTuple
@@ -24,9 +25,10 @@ class Row(NamedTuple):
         figure: "bleu", "f1", "perplexity" or "training_seconds"; "bleu on NAME" of another set that was scored.
         values: the figure of each seed that has been trained, by seed.
         mean: their mean.
-        deviation: their standard deviation (n - 1); None for a single one.
+        deviation: their standard deviation (n - 1); None for a single one, or where one is infinite, as the perplexity
+            of a model that has gone astray may be.
         difference: the mean difference from the base row, over the seeds that both have; None of the base itself.
-        difference_deviation: the standard deviation of these differences; None for a single one.
+        difference_deviation: the standard deviation of these differences; None where `deviation` would be.
     """
 
     row: str
@@ -99,7 +101,7 @@ def _figures(scores: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _deviation(values: list[float]) -> float | None:
-    return stdev(values) if len(values) > 1 else None
+    return stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
 
 
 def as_csv(rows: Sequence[Row]) -> str:

@@ -87,5 +87,6 @@ def _train(run: Run, folder: Path) -> None:
             process.wait()
             raise
     if status:
-        last = " / ".join(log.read_text(encoding="utf-8").strip().splitlines()[-LAST_LINES:])
+        # A library or the system may have written what is not UTF-8, such as a file's name.
+        last = " / ".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LAST_LINES:])
         raise UserError(f"{run.name} ended with status {status} ({last}); fix that, and give the same command again")

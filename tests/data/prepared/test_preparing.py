@@ -156,6 +156,29 @@ def test_other_text_of_the_same_size_is_noticed(tmp_path, console):
     assert sum("z" in text for text, _ in texts_of(prepared)) == 1
 
 
+def test_pairs_that_moved_from_one_source_to_the_next_are_noticed(tmp_path, console, monkeypatch):
+    """Read one after another they are the same texts, but the sources' weights now hold for others."""
+    pairs = numbered(50)
+
+    def split(number):
+        return Mixture([WeightedSource("clean", pairs[:number]), WeightedSource("crawled", pairs[number:], 0.5)])
+
+    def kept(prepared):
+        return [source.counts.kept for source in prepared.manifest.sources]
+
+    made = prepare(split(20), tmp_path / "train")
+    assert made.manifest.fingerprint == fingerprint(split(20)) != fingerprint(pairs)
+    assert kept(prepare(split(30), tmp_path / "train", console=console)) == [30, 20]
+    assert "train: other pairs were prepared" in console.file.getvalue()
+    # Nor are parts taken of a preparation that was broken off behind them.
+    with monkeypatch.context() as broken:
+        broken.setattr(preparing, "put_in_place", {}.__getitem__)
+        with pytest.raises(TypeError):
+            prepare(split(20), tmp_path / "parts")
+    again = prepare(split(30), tmp_path / "parts")
+    assert kept(again) == [30, 20] and texts_of(again) == pairs
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -206,6 +229,26 @@ def test_a_folder_of_something_else_is_let_alone(tmp_path):
     with pytest.raises(UserError, match="not empty, and not prepared data; give another folder with data.prepared"):
         prepare(numbered(5), tmp_path / "train")
     assert (tmp_path / "train" / "train.en").read_text() == "mine"
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_nothing_else_is_removed_with_what_was_prepared(tmp_path, prepared):
+    """Other data may have a file of the manifest's name; and someone may put a file beside the prepared ones."""
+    folder = tmp_path / "train"
+    if prepared:
+        prepare(numbered(5), folder)
+    else:
+        folder.mkdir()
+        (folder / MANIFEST).write_text('{"audio": "a.wav"}')
+    (folder / "a.wav").write_text("mine")
+    before = contents(folder)
+    with pytest.raises(UserError, match=r"it holds a\.wav too, which is not of prepared data; give another folder"):
+        prepare(numbered(6), folder)
+    assert contents(folder) == before
+    if prepared:
+        prepare(numbered(5), folder)  # it is in nobody's way
+    (folder / "a.wav").unlink()
+    assert texts_of(prepare(numbered(6), folder)) == numbered(6)
 
 
 def test_pairs_in_use_stay_readable_while_others_take_their_place(tmp_path):

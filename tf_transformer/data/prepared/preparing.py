@@ -39,7 +39,7 @@ from tf_transformer.data.prepared.store import (
     file_name,
 )
 from tf_transformer.errors import UserError
-from tf_transformer.files.checksums import write_checksums
+from tf_transformer.files.checksums import CHECKSUMS, write_checksums
 from tf_transformer.files.whole import AGAIN, sync
 
 # Pairs in a part: what a kill loses at most, for each core.
@@ -150,7 +150,18 @@ def _current(pairs: Pairs, folder: Path, settings: dict[str, Any], console: Cons
 
 
 def _tell_anew(folder: Path, why: str, console: Console) -> None:
-    """Tells why what is there can't be used."""
+    """Tells why what is there can't be used, and is replaced.
+
+    Raises:
+        UserError: there is something else with it.
+    """
+    own = {MANIFEST, CHECKSUMS, *(file_name(side, what) for side in (*SIDES, LINKS) for what in ("ids", "offsets"))}
+    others = [path.name for path in folder.iterdir() if path.name not in own and not path.name.startswith(".")]
+    if others:
+        raise UserError(
+            f"{folder}: {why}, and not replaced, since it holds {min(others)} too, which is not of prepared data; give "
+            "another folder with data.prepared, or move that file away"
+        )
     console.print(f"{folder.name}: {why}; preparing it anew", highlight=False, markup=False)
 
 
@@ -168,7 +179,9 @@ def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], cons
             )
 
     with pairs_bar(f"preparing {folder.name}", console) as advance:
-        for source in sources_of(pairs):
+        for number, source in enumerate(sources_of(pairs)):
+            if number:
+                looked_at.next_source()
             made = _make_parts(source, parts, len(paths), make, looked_at, advance)
             paths += made
             sources.append(_prepared_source(source, made))
