@@ -271,6 +271,19 @@ def test_a_length_beyond_the_model_is_refused_at_construction(translator, option
         Translator(translator.model, translator.tokenizers, DecodingOptions(**{option: 41}))
 
 
+def test_a_call_makes_only_the_branches_that_it_takes(translator):
+    """Each branch costs seconds before the first translation; the graph of an export has all."""
+
+    def operations(function):
+        graph = function.get_concrete_function().graph.as_graph_def()
+        return len(graph.node) + sum(len(each.node_def) for each in graph.library.function)
+
+    translate(translator, TEXTS[0], num_hypotheses=2)
+    taken = operations(translator._graph_for(protect=False, replace_unknown=False, sampled=False))
+    whole = operations(translator.functions["translate_with_options"])
+    assert taken < whole / 2
+
+
 def test_a_batch_gives_what_each_text_alone_gives(translator):
     texts = [PAIRS[0][0], "", "A", "Our dog " * 40, PAIRS[20][0], "🐕 강아지", "the the the"]
     together = translate(translator, *texts)

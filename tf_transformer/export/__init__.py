@@ -8,7 +8,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "argos": ["export_argos"],
         "ctranslate2": ["export_ctranslate2"],
         "ctranslate2_engine": ["load_ctranslate2"],
-        "saved_model": ["export_saved_model", "used_ops", "version_folder"],
+        "destinations": ["version_folder"],
+        "saved_model": ["export_saved_model", "used_ops"],
         "translator": ["Translator"],
     },
 )

@@ -21,6 +21,7 @@ import numpy as np
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import check_model, quantized, transformer_spec
+from tf_transformer.export.destinations import free_package
 from tf_transformer.files.whole import written_once
 from tf_transformer.languages import UNKNOWN_LANGUAGE, language_name, short_code
 from tf_transformer.layers.positions import positional_encoding
@@ -34,31 +35,11 @@ if TYPE_CHECKING:
     from tf_transformer.models.transformer import Transformer
     from tf_transformer.tokenizers import Tokenizer
 
-SUFFIX = ".argosmodel"
 VERSION = "1.0"
 # Argos Translate has CTranslate2 cut sentences here; a model with fewer positions would fail on them.
 POSITIONS = 1024
 
 _CODE = re.compile("[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
-
-
-def free_package(destination: str | os.PathLike) -> Path:
-    """The file that an export to `destination` makes.
-
-    Raises:
-        UserError: it is there already, or its name does not end as the names of packages do.
-
-    Example:
-        >>> from tf_transformer.export.argos import free_package
-        >>> free_package("/tmp/none/en_de.argosmodel").name
-        'en_de.argosmodel'
-    """
-    path = Path(destination)
-    if path.suffix != SUFFIX:
-        raise UserError(f"{path}: the name of a package ends in {SUFFIX}; give {path.name or 'en_de'}{SUFFIX}")
-    if path.exists():
-        raise UserError(f"{path}: exists and was not changed; give the name of a new file")
-    return path
 
 
 def package_languages(*codes: str) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError, why_not_written
+from tf_transformer.export.destinations import free_folder
 from tf_transformer.files.checksums import write_checksums
 from tf_transformer.model_card import Facts, facts_of_model, write_card
 
@@ -38,25 +39,6 @@ def import_ctranslate2() -> ModuleType:
     except ImportError as error:
         raise UserError(f"CTranslate2 can't be imported ({error}); pip install -e '.[ctranslate2]'") from error
     return ctranslate2
-
-
-def free_folder(destination: str | os.PathLike) -> Path:
-    """The folder that an export to `destination` makes, which is `destination` itself.
-
-    Raises:
-        UserError: a file is there, or a folder with something in it.
-
-    Example:
-        >>> from tf_transformer.export.ctranslate2 import free_folder
-        >>> free_folder("/tmp/none/such").as_posix()
-        '/tmp/none/such'
-    """
-    folder = Path(destination)
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: a file; give a new folder to export to")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"{folder}: the folder is not empty and was not changed; give a new one")
-    return folder
 
 
 def export_ctranslate2(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError, why_not_written
+from tf_transformer.export.destinations import version_folder
 from tf_transformer.export.serving import warmup_requests, write_warmup
 from tf_transformer.files.checksums import write_checksums
 from tf_transformer.model_card import Facts, facts_of_model, write_card
@@ -18,34 +19,6 @@ if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator
 
 OPTIONS_FILE = "decoding_options.json"
-
-
-def version_folder(destination: str | os.PathLike) -> Path:
-    """Where an export to `destination` goes.
-
-    Args:
-        destination: `NAME/VERSION` with a whole number as version is taken as it is; any other folder gets the number
-            after its highest version.
-
-    Raises:
-        UserError: that version is there already, or `destination` is a file.
-
-    Example:
-        >>> from tf_transformer.export import version_folder
-        >>> version_folder("/tmp/none/such").as_posix()
-        '/tmp/none/such/1'
-    """
-    destination = Path(destination)
-    if destination.exists() and not destination.is_dir():
-        raise UserError(f"{destination}: a file; give a folder such as savedmodels/NAME")
-    if not destination.name.isdecimal():
-        if (destination / "saved_model.pb").exists():
-            raise UserError(f"{destination}: is itself a SavedModel and was not changed; give another folder")
-        versions = [int(p.name) for p in destination.glob("*") if p.name.isdecimal()]
-        return destination / str(max(versions, default=0) + 1)
-    if destination.exists():
-        raise UserError(f"{destination}: this version already exists and was not changed; give another number")
-    return destination
 
 
 def export_saved_model(translator: Translator, destination: str | os.PathLike, facts: Facts | None = None) -> Path:

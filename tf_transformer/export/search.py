@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
@@ -99,11 +100,17 @@ class Search(tf.Module):
         return self.best(source_ids, tf.minimum(steps, self.options.max_length or self.max_length))
 
     def with_options(
-        self, source_ids: tf.Tensor, prefix: tf.Tensor, trace: tf.Tensor, *values: tf.Tensor
+        self,
+        source_ids: tf.Tensor,
+        prefix: tf.Tensor,
+        trace: tf.Tensor | None,
+        *values: tf.Tensor,
+        sampled: bool | None = None,
     ) -> tuple[tf.Tensor, ...]:
         """Any options: ids (batch, hypotheses, length), scores (batch, hypotheses), and the parts of a `Record`.
 
-        The record is a beam search's where `trace` is true, and else of no use.
+        The record is a beam search's where `trace` is true, and else of no use; there is none where `trace` is None.
+        Whether there is a temperature the graph asks, unless `sampled` says it.
         """
         options = dict(zip(OPTION_TYPES, values, strict=True))
         most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
@@ -118,11 +125,13 @@ class Search(tf.Module):
         with tf.control_dependencies(checks), self.weights_in_use():
             # The identity is what waits for the checks.
             source_ids = tf.identity(source_ids)
-            return tf.cond(
-                options["temperature"] > 0,
-                lambda: (*self._sample(source_ids, limits, prefix, options), *no_record),
-                lambda: self._beam(source_ids, limits, prefix, options, trace=trace),
-            )
+
+            def found(by_sampling: bool) -> tuple[tf.Tensor, ...]:
+                if by_sampling:
+                    return *self._sample(source_ids, limits, prefix, options), *no_record
+                return self._beam(source_ids, limits, prefix, options, trace=trace)
+
+            return either(options["temperature"] > 0 if sampled is None else sampled, found)
 
     def _beam(
         self,
@@ -191,6 +200,13 @@ class Search(tf.Module):
             return nullcontext()
         pairs = zip(self.model.weights, self.weights, strict=True)
         return keras.StatelessScope(state_mapping=[(own, tf.cast(held, own.dtype)) for own, held in pairs])
+
+
+def either(choice: bool | tf.Tensor, function: Callable[[bool], Any]) -> Any:
+    """What a function makes of a choice; a graph that does not know the choice has both."""
+    if isinstance(choice, bool):
+        return function(choice)
+    return tf.cond(choice, lambda: function(True), lambda: function(False))
 
 
 def lengths(ids: tf.Tensor) -> tf.Tensor:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
 from tf_transformer.export.compiled import CompiledSearch, rows_that_pay
 from tf_transformer.export.exploring import Exploring
-from tf_transformer.export.search import Search, lengths
+from tf_transformer.export.search import Search, either, lengths
 from tf_transformer.export.signature_options import (
     OPTION_TYPES,
     PREFIX_PROTECTED,
@@ -125,7 +126,7 @@ class Translator(Exploring, tf.Module):
             raise UserError(f"unknown option {wrong[0]}; choose from {', '.join(['prefix', *OPTION_TYPES])}")
         options = self.options.changed(**changes)
         check_positions(options, self.max_length)
-        graph = self.functions["translate_with_options"]
+        graph = self._graph_for(options.protect, options.replace_unknown, options.temperature > 0)
         translate = with_options(
             lambda texts, prefix, tensors: graph(texts, prefix, *tensors.values()),
             options,
@@ -187,14 +188,22 @@ class Translator(Exploring, tf.Module):
             self._best = graph(search.best, matrix)
         options = [tf.TensorSpec([], dtype, name) for name, dtype in OPTION_TYPES.items()]
         self._any = graph(search.with_options, matrix, matrix, tf.TensorSpec([], tf.bool), *options)
+        with_prefix = TEXT, tf.TensorSpec([None], tf.string, name="prefix"), *options
+
+        # A graph without the branches that a call doesn't need is made in a quarter of the time. No attribute holds
+        # these graphs, so that none is exported.
+        @cache
+        def graph_for(protect: bool, replace_unknown: bool, sampled: bool) -> Any:
+            known = {"protect": protect, "replace_unknown": replace_unknown, "sampled": sampled}
+            return graph(partial(self._translate_with_options, known=known), *with_prefix)
+
+        self._graph_for = graph_for
         self._attend = graph(search.attention, matrix, matrix)
         return {
             "translate": graph(self._translate, TEXT),
             "translate_nbest": graph(self._translate_nbest, TEXT),
             "translate_with_attention": graph(self._translate_with_attention, TEXT),
-            "translate_with_options": graph(
-                self._translate_with_options, TEXT, tf.TensorSpec([None], tf.string, name="prefix"), *options
-            ),
+            "translate_with_options": graph(self._translate_with_options, *with_prefix),
             "score": graph(
                 self._score, *(tf.TensorSpec([None], tf.string, name=side) for side in ("source", "target"))
             ),
@@ -234,28 +243,29 @@ class Translator(Exploring, tf.Module):
             **self._looked_at(source_ids, ids),
         }
 
-    def _translate_with_options(self, text: tf.Tensor, prefix: tf.Tensor, *options: tf.Tensor) -> Output:
-        chosen = dict(zip(OPTION_TYPES, options, strict=True))
+    def _translate_with_options(
+        self, text: tf.Tensor, prefix: tf.Tensor, *options: tf.Tensor, known: dict[str, bool] | None = None
+    ) -> Output:
+        chosen = dict(zip(OPTION_TYPES, options, strict=True)) | (known or {})
         protect, replace_unknown = chosen["protect"], chosen["replace_unknown"]
-        taken = tf.cond(protect, lambda: self._taken(text, True), lambda: self._taken(text, False))
+        taken = either(protect, lambda wanted: self._taken(text, wanted))
         source_ids, truncated = self._read(self.tokenizers.source, taken.text)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
         checks = [
             check_prefixes(prefix, text),
-            tf.debugging.Assert(~protect | tf.reduce_all(prefix == ""), [PREFIX_PROTECTED]),
+            tf.debugging.Assert(tf.logical_not(protect) | tf.reduce_all(prefix == ""), [PREFIX_PROTECTED]),
         ]
         with tf.control_dependencies(checks):
-            ids, scores, *_ = self._any(source_ids, prefix_ids, False, *options)
+            if known:
+                found = self._search.with_options(source_ids, prefix_ids, None, *options, sampled=known["sampled"])
+            else:
+                found = self._any(source_ids, prefix_ids, False, *options)
+        ids, scores, *_ = found
 
-        def written(protect: bool) -> tf.Tensor:
-            return tf.cond(
-                replace_unknown,
-                lambda: self._write(taken, source_ids, ids, protect, True),
-                lambda: self._write(taken, source_ids, ids, protect, False),
-            )
+        def written(protected: bool) -> tf.Tensor:
+            return either(replace_unknown, lambda wanted: self._write(taken, source_ids, ids, protected, wanted))
 
-        translation = tf.cond(protect, lambda: written(True), lambda: written(False))
-        return {"translation": translation, "score": scores, "truncated": truncated}
+        return {"translation": either(protect, written), "score": scores, "truncated": truncated}
 
     def _score(self, source: tf.Tensor, target: tf.Tensor) -> Output:
         source_ids, source_truncated = self._read(self.tokenizers.source, source)
