@@ -213,7 +213,17 @@ def test_what_failed_goes_on_and_what_is_there_stays(tmp_path):
     written = (folder / "base-seed1" / "scores.json").stat().st_mtime_ns
     scores = run_sweep(runs, folder, told.append)
     assert (folder / "base-seed1" / "scores.json").stat().st_mtime_ns == written
-    assert told[-3:] == ["1 of 2: base-seed1 was already finished", "2 of 2: late-seed1 ...", "2 of 2: late-seed1"]
+
+    def figures(row):
+        of_run = scores[row, 1]
+        seconds = f"training_seconds {of_run['training_seconds']:,.0f}"
+        return f"bleu {of_run['bleu']:.2f}, perplexity {of_run['perplexity']:,.3f}, {seconds}"
+
+    assert told[-3:] == [
+        f"1 of 2: base-seed1: {figures('base')} (already finished)",
+        "2 of 2: late-seed1 ...",
+        f"2 of 2: late-seed1: {figures('late')}",
+    ]
     assert scores["base", 1] == json.loads((folder / "base-seed1" / "scores.json").read_text()) | {"earlier": []}
     assert {(row.row, row.figure) for row in compare(scores, list(sweep.rows))} == {
         (row, figure) for row in ("base", "late") for figure in ("bleu", "perplexity", "training_seconds")

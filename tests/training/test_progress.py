@@ -64,3 +64,25 @@ def test_the_lines_tell_compiling_and_waiting(jit_compile, more, first, end):
     bar.stop()
     told, figures = console.file.getvalue().splitlines()
     assert told.endswith(f"in which {first}") and figures.endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"), [(6.0, "1 min left"), (300.0, "50 min left"), (1800.0, "5.0 h left")], ids=str
+)
+def test_the_lines_tell_how_long_the_rest_takes(seconds, left, monkeypatch):
+    """Step 5 is the first, and ten of 20 are done when these seconds a step have passed."""
+    now = [0.0]
+    monkeypatch.setattr("tf_transformer.training.progress.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    console = Console(file=io.StringIO(), width=200)
+    bar, optimizer = bar_and_optimizer(console)
+    optimizer.iterations.assign(4)
+    bar.on_train_begin()
+    bar.on_epoch_begin(0)
+    for step in range(16):
+        bar.on_train_batch_end(step, {"loss": 2.5})
+        if step in (5, 15):
+            bar.on_epoch_end(0, FIGURES)
+        now[0] += seconds
+    bar.stop()
+    _, half, whole = console.file.getvalue().splitlines()
+    assert half.endswith(f"waited for data 1.2%   {left}") and whole.endswith("waited for data 1.2%")

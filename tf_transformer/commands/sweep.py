@@ -72,9 +72,15 @@ def _show(rows: list[Row]) -> None:
     def number(value: float | None, sign: str = "") -> str:
         return "" if value is None else f"{value:{sign}.{digits}f}"
 
-    right = [Column(name, justify="right") for name in ("seeds", "mean", "deviation", "difference", "its deviation")]
-    table = Table(figure, *right, box=None)
-    for row in rows:
-        differences = number(row.difference, "+"), number(row.difference_deviation)
-        table.add_row(row.row, str(len(row.values)), number(row.mean), number(row.deviation), *differences)
+    columns = {
+        "seeds": [str(len(row.values)) for row in rows],
+        "mean": [number(row.mean) for row in rows],
+        "deviation": [number(row.deviation) for row in rows],
+        "difference": [number(row.difference, "+") for row in rows],
+        "its deviation": [number(row.difference_deviation) for row in rows],
+    }
+    told = {name: cells for name, cells in columns.items() if any(cells)}  # of one seed there are no deviations
+    table = Table(figure, *(Column(name, justify="right") for name in told), box=None)
+    for row, *cells in zip((row.row for row in rows), *told.values(), strict=True):
+        table.add_row(row, *cells)
     Console(width=100).print(table)

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from tf_transformer.sweep.results import Row
+from tf_transformer.sweep.results import Row, digits_of
 
 # Inches.
 _ROW, _PANEL, _HEAD = 0.3, 3.2, 0.9
@@ -39,6 +39,10 @@ def plot_rows(rows: Sequence[Row], path: str | Path) -> Path:
             panel.plot([row.mean], [place], "|", color="black", markersize=14)
             if row.row == names[0]:
                 panel.axvline(row.mean, color="#9aa5b1", linewidth=0.8, linestyle="--")
+        low, high = panel.get_xlim()
+        least = 10.0 ** -digits_of(name)  # what is shown as one number is drawn in one place
+        if high - low < least:
+            panel.set_xlim(low - least, high + least)
         panel.set_title(name.replace("_", " "), fontsize=10)
         panel.set_yticks(range(len(names)), names, fontsize=9)
         panel.tick_params(axis="x", labelsize=8)

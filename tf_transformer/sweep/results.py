@@ -92,6 +92,11 @@ def digits_of(figure: str) -> int:
     return FIGURES[figure.split()[0]]
 
 
+def in_words(scores: Mapping[str, Any]) -> str:
+    """The figures of a run in a line."""
+    return ", ".join(f"{name} {value:,.{digits_of(name)}f}" for name, value in _figures(scores).items())
+
+
 def _figures(scores: Mapping[str, Any]) -> dict[str, float]:
     """The figures of a run that are compared, by name."""
     figures = {name: scores[name] for name in FIGURES if name in scores}

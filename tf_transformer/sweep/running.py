@@ -12,6 +12,7 @@ from tf_transformer.distributed.launcher import COMMAND, signals_as_exceptions
 from tf_transformer.errors import UserError
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import check_same
+from tf_transformer.sweep.results import in_words
 from tf_transformer.sweep.settings import Run
 
 LAST_LINES = 3  # of a run that failed, to be shown
@@ -50,7 +51,8 @@ def run_sweep(
             tell(f"{number} of {len(runs)}: {run.name} ...")
             _train(run, folder)
         scores[run.row, run.seed] = own_scores(RunDirectory(folder / run.name))
-        tell(f"{number} of {len(runs)}: {run.name}{' was already finished' if ended[run.name] else ''}")
+        done = " (already finished)" if ended[run.name] else ""
+        tell(f"{number} of {len(runs)}: {run.name}: {in_words(scores[run.row, run.seed])}{done}")
     return scores
 
 

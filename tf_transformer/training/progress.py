@@ -36,6 +36,7 @@ class ProgressBar(StepCounter):
         super().__init__()
         self.steps = steps
         self.console = console
+        self._since: tuple[float, int] | None = None  # the time after the first step, and which it was
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self.progress = Progress(
@@ -64,6 +65,7 @@ class ProgressBar(StepCounter):
             seconds, self._began = time.perf_counter() - self._began, None
             done = "traced and compiled" if self.model.jit_compile else "traced"
             self.console.print(f"first step: {seconds:.1f} s, in which the model was {done}", highlight=False)
+            self._since = time.perf_counter(), self.taken
         if self.console.is_terminal:
             # The loss of the step before: the device may still be at work on this one.
             known = {} if self._loss is None else {"loss": float(self._loss)}
@@ -81,9 +83,19 @@ class ProgressBar(StepCounter):
             f"step {steps_taken(self.model):>7,}   loss {logs['loss']:.3f}   "
             f"perplexity {logs['perplexity']:8.2f}   on validation {logs['val_perplexity']:8.2f}   "
             f"accuracy {logs['val_accuracy']:.3f}   {score}{logs['tokens_per_second']:,.0f} tokens/s   "
-            f"waited for data {logs['data_wait']:.1%}{compiled}",
+            f"waited for data {logs['data_wait']:.1%}{compiled}{self._left()}",
             highlight=False,
         )
+
+    def _left(self) -> str:
+        """The time that the rest takes at the pace since the first step, validation and all."""
+        if not self._since:
+            return ""
+        began, first = self._since
+        if self.taken in (first, self.steps):
+            return ""
+        minutes = (time.perf_counter() - began) / (self.taken - first) * (self.steps - self.taken) / 60
+        return f"   {minutes:.0f} min left" if minutes < 100 else f"   {minutes / 60:.1f} h left"
 
     def stop(self) -> None:
         """Takes the bar away; it must be called when the training ends, by an error too."""
