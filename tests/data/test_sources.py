@@ -152,6 +152,11 @@ def test_unequal_lengths_tell_both_counts_and_names(tmp_path, source, target, co
     assert f"{tmp_path / 't.de'} has {counts[1]}:" in message
 
 
+def test_of_a_relative_path_the_folder_is_told_that_it_is_looked_for_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert told(lambda: TsvFile("none.tsv")).startswith(f"none.tsv does not exist in {tmp_path}, the current folder: ")
+
+
 def test_invalid_utf8_tells_file_and_line(tmp_path):
     message = told(lambda: files(tmp_path, "a\nb\nc\n", b"x\ny\xff\nz\n"))
     assert f"{tmp_path / 't.de'}, line 2: invalid UTF-8 (byte 0xff" in message

@@ -127,7 +127,8 @@ def open_lines(path: Path) -> BinaryIO:
     """
     try:
         if not path.exists():
-            raise UserError(f"{path} does not exist: give the path of a text file, plain or gzip")
+            where = "" if path.is_absolute() else f" in {Path.cwd()}, the current folder"
+            raise UserError(f"{path} does not exist{where}: give the path of a text file, plain or gzip")
         if not path.is_file():  # a pipe is refused too: a corpus is read more than once
             raise UserError(f"{path} is not a regular file: give the path of a text file, plain or gzip")
         file = path.open("rb")
