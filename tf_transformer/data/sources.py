@@ -82,8 +82,8 @@ class _FileSource(Source):
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{line.path}, line {line.number}: invalid UTF-8 (byte 0x{line.content[error.start]:02x}, "
-                f"the line's {error.start + 1}.): convert the file to UTF-8, as with iconv -f LATIN1 -t UTF-8; if just a "
-                'few lines are damaged, training can leave them out: set invalid_utf8 to "skip" (in a recipe, '
+                f"the line's {error.start + 1}.): convert the file to UTF-8, as with iconv -f LATIN1 -t UTF-8; if just "
+                'a few lines are damaged, training can leave them out: set invalid_utf8 to "skip" (in a recipe, '
                 "data.invalid_utf8: skip)"
             ) from error
 
