@@ -143,7 +143,7 @@ def _tell_taken(origin: Origin, counts: dict[str, dict[str, int]], console: Cons
             f"their pieces in the old one, {new} new"
         )
     if not counts:
-        lines.append("weights: its tokenizer is kept, and with it all embeddings")
+        lines.append("tokenizer: that of the origin, so that all embeddings are kept")
     for line in lines:
         console.print(line, highlight=False, markup=False)
 
