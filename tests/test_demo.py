@@ -1,5 +1,6 @@
 """The demo's parts; and, slow, the demo itself, as a newcomer types it."""
 
+import io
 import json
 import resource
 import subprocess
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from rich.console import Console
 
 from tf_transformer.data.demo import DemoSource
-from tf_transformer.demo import LOADING, SAMPLES, _free_folder, _samples, translate_in_new_process
+from tf_transformer.demo import LOADING, SAMPLES, _free_folder, _samples, _show_figures, translate_in_new_process
 from tf_transformer.errors import UserError
 
 
@@ -40,6 +42,15 @@ class Reverse(tf.Module):
     def translate(self, text):
         characters = tf.strings.unicode_decode(text, "UTF-8")
         return {"translation": tf.strings.unicode_encode(tf.reverse(characters, axis=[1]), "UTF-8")}
+
+
+def test_the_signature_is_one_line_however_narrow_the_terminal():
+    shown = io.StringIO()
+    signature = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+    scores = {"loss": 0.1, "perplexity": 1.1, "bleu": 96.571, "training_seconds": 80.2, "signature": signature}
+    _show_figures(scores, 100.0, Console(file=shown, width=60))
+    assert f"signature of BLEU: {signature}" in shown.getvalue().splitlines()
+    assert ["BLEU", "96.57"] in map(str.split, shown.getvalue().splitlines())
 
 
 def test_translating_in_a_new_process(tmp_path):
@@ -74,6 +85,11 @@ def test_the_demo(tmp_path, capsys):
     assert scores["sentences"] == len(list(DemoSource("test")))
     assert gibibytes < 3
     assert (run / "attention.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+    told = [
+        line.split()[0] for line in shown.splitlines() if line.startswith(("scoring ", "exporting ", "translating "))
+    ]
+    assert told == ["scoring", "exporting", "translating"]
 
     # What it shows: the figures, three translations, the picture, the export and the two lines that load it.
     exported = Path("savedmodels") / "demo" / "1"

@@ -49,7 +49,7 @@ def main() -> None:
     """Runs the command in a process that goes on after it.
 
     Exit status: 2 after a user's mistake, which is reported in one line; 130 after Ctrl-C; 75 after SIGTERM during a
-    training, which saves its state first.
+    training, which saves its state first; 141 where the reader of the output has ended.
     """
     _occupy_closed_streams()
     with ctrl_c_ends():
@@ -70,6 +70,7 @@ def _occupy_closed_streams() -> None:
 
 def _main() -> None:
     from tf_transformer.commands import app
+    from tf_transformer.commands.app import READER_GONE
     from tf_transformer.errors import Preempted, UserError, WorkerLost
     from tf_transformer.terminal import in_the_users_words, some_home, speak_utf8
 
@@ -88,9 +89,9 @@ def _main() -> None:
         print(f"tf-transformer: {error}", file=sys.stderr)
         sys.exit(os.EX_TEMPFAIL)  # 75: trying again may help
     except BrokenPipeError:
-        # The reader of our output has ended, as `head` does. Python would report it again when it flushes.
+        # Noticed when what was left is written; Python would report it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(READER_GONE)
     except OSError as error:
         print(f"tf-transformer: {error}; check the path, its permissions and the free disk space", file=sys.stderr)
         sys.exit(USER_MISTAKE)

@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -50,23 +52,17 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
     """
     began = time.perf_counter()
     run = train(recipe, _free_folder(runs / recipe.name), console)
+    console.print(f"exporting {run.best_checkpoint()}")
     exported = export_run(run, savedmodels / recipe.name)
 
+    console.print(f"translating with {exported} in a new process")
     samples = _samples()
     translations = translate_in_new_process(exported, [source for source, _ in samples])
     (inspection,) = inspect(load_attend(exported), [samples[0][0]])
     picture = plot_inspection(inspection, run.path / "attention.png")
 
     scores = json.loads(run.scores.read_text(encoding="utf-8"))
-    table = Table("held-out test sentences", box=None, header_style="bold")
-    table.add_column(overflow="fold")  # a signature must not be cut
-    table.add_row("loss", f"{scores['loss']:.3f}")
-    table.add_row("perplexity", f"{scores['perplexity']:.3f} per token")
-    table.add_row("BLEU", f"{scores['bleu']:.2f}")
-    table.add_row("", scores["signature"])
-    table.add_row("seconds", f"{time.perf_counter() - began:.0f}, of which training {scores['training_seconds']:.0f}")
-    console.print()
-    console.print(table)
+    _show_figures(scores, time.perf_counter() - began, console)
     console.print("\nTranslated by the SavedModel in a new process:\n")
     for (source, reference), translation in zip(samples, translations, strict=True):
         console.print(f"  {source}\n  {translation}")
@@ -80,6 +76,17 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
     console.print("\nTo translate with it from Python, call translator.translate([...]):\n")
     console.print(LOADING.format(path=str(exported)))
     return run
+
+
+def _show_figures(scores: Mapping[str, Any], seconds: float, console: Console) -> None:
+    table = Table("held-out test sentences", "", box=None, header_style="bold")
+    table.add_row("loss", f"{scores['loss']:.3f}")
+    table.add_row("perplexity", f"{scores['perplexity']:.3f} per token")
+    table.add_row("BLEU", f"{scores['bleu']:.2f}")
+    table.add_row("seconds", f"{seconds:.0f}, of which training {scores['training_seconds']:.0f}")
+    console.print()
+    console.print(table)
+    console.print(f"signature of BLEU: {scores['signature']}", soft_wrap=True)  # in a cell it would be folded
 
 
 def translate_in_new_process(exported: Path, texts: list[str]) -> list[str]:

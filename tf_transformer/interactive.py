@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import check_is_no_file, given, in_the_users_words, notes, quiet_tensorflow, session_loader
+from tf_transformer.terminal import (
+    check_is_no_file,
+    given,
+    in_the_users_words,
+    newest_version,
+    notes,
+    quiet_tensorflow,
+    session_loader,
+)
 
 if TYPE_CHECKING:
     from tf_transformer.inspection.sentence import Attend
@@ -74,6 +82,7 @@ class Conversation:
         from tf_transformer.translation import check_are_models
 
         start = time.perf_counter()
+        models = [newest_version(model) for model in models]
         for model in models:
             check_is_no_file(model)
         check_are_models(models, self.engine)

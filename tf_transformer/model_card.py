@@ -198,8 +198,21 @@ def source_language(path: Path) -> str | None:
     Args:
         path: as `read_card` takes it.
     """
+    return _fact(path, "source_language")
+
+
+def task(path: Path) -> str | None:
+    """What a model does, "translation" or "parsing"; None where its card, if it has one, does not say so.
+
+    Args:
+        path: as `read_card` takes it.
+    """
+    return _fact(path, "task")
+
+
+def _fact(path: Path, key: str) -> str | None:
     try:
-        return read_card(path)[1].get("source_language")
+        return read_card(path)[1].get(key)
     except UserError:
         return None
 

@@ -202,6 +202,23 @@ def check_is_no_file(model: Path) -> None:
         )
 
 
+def newest_version(model: Path) -> Path:
+    """A model's path; of a folder of a SavedModel's versions, such as `savedmodels/demo`, that of the highest.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for version in ("9", "10"):
+        ...         Path(folder, "demo", version).mkdir(parents=True)
+        ...         Path(folder, "demo", version, "saved_model.pb").touch()
+        ...     newest_version(Path(folder, "demo")).name
+        '10'
+    """
+    if any(os.path.isfile(model / name) for name in ("saved_model.pb", "recipe.yaml")) or not os.path.isdir(model):
+        return model
+    versions = [file.parent for file in model.glob("*/saved_model.pb") if file.parent.name.isdecimal()]
+    return max(versions, key=lambda version: int(version.name), default=model)
+
+
 def check_can_be_made(path: Path) -> None:
     """Raises a UserError if no file of this name can be written."""
     nearest = next(folder for folder in path.parents if folder.exists())

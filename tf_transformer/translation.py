@@ -13,6 +13,7 @@ import numpy as np
 
 from tf_transformer.errors import UserError, check_is_list
 from tf_transformer.files.checksums import check_checksums
+from tf_transformer.model_card import task
 from tf_transformer.runs.directory import RunDirectory, is_run
 
 if TYPE_CHECKING:
@@ -69,8 +70,7 @@ def load_translate(
         UserError: nothing of the kind is there, it is damaged, or an option can't be.
     """
     paths, changes = paths_of(path), dict(changes or {})
-    if engine not in ENGINES:
-        raise UserError(f"engine is {engine}; choose from {', '.join(ENGINES)}")
+    _check_engine(engine)
     if engine == "ctranslate2":
         from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 
@@ -142,23 +142,38 @@ def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **opt
 
 
 def check_are_models(paths: Sequence[Path], engine: str = "tensorflow") -> None:
-    """Raises a UserError for what is no model, or can't be in an ensemble, before anything is loaded that takes time.
+    """Raises a UserError for what is no translation model, or can't be in an ensemble.
+
+    Nothing is loaded that takes time.
 
     Args:
         paths: a run, one of its checkpoints or a SavedModel; or several runs or checkpoints.
         engine: what is to run them.
     """
+    _check_engine(engine)
     several = len(paths) > 1
     if engine != "tensorflow":
         if several:
             raise UserError(NO_ENSEMBLE_IN_CTRANSLATE2)
         return
     for path in paths:
-        if not is_run(path) and not is_saved_model(path):
+        if is_run(path):
+            RunDirectory.of_model(path).best_checkpoint()  # told now if there is none
+        elif not is_saved_model(path):
             raise UserError(_no_run(path))
     for path in paths:
         if several and is_saved_model(path):
             raise UserError(_no_run(path, several))
+        if task(path) == "parsing":
+            raise UserError(
+                f"{path}: a parser, not a translation model; to parse, run tf-transformer parse; to score it, give "
+                "--trees FILE to evaluate"
+            )
+
+
+def _check_engine(engine: str) -> None:
+    if engine not in ENGINES:
+        raise UserError(f"engine is {engine}; choose from {', '.join(ENGINES)}")
 
 
 def _no_run(path: Path, several: bool = False) -> str:

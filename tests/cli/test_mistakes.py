@@ -52,7 +52,6 @@ MISTAKES = {
         ["translate", "{}", "{}/pairs.en"],
         ["{}: neither a run nor a SavedModel"],
     ),
-    "translate: a folder of versions": (["translate", "{}/versions", "{}/pairs.en"], ["such as {}/versions/3"]),
     "translate: no checkpoint": (["translate", "{}/unfinished"], ["{}/unfinished/checkpoints", "no checkpoint"]),
     "translate: more than the beam holds": (
         ["translate", "{}/run", "--nbest", "5", "--beam-size", "2"],

@@ -9,8 +9,10 @@ from tests.cli.command import assert_mistake
 from tests.tiny_parser import TREES, parsing_settings, tiny_parser, tiny_parser_export, write_trees
 from tests.tiny_run import RECIPE
 from tf_transformer.experiment import train
+from tf_transformer.model_card import facts_of_run, write_card
 from tf_transformer.parsing import ParseScorer, clean, read_tree
 from tf_transformer.recipe import load_recipe
+from tf_transformer.runs.directory import RunDirectory
 
 GOLD = [clean(read_tree(tree)) for tree in TREES]
 SENTENCES = [" ".join(tree.words()) for tree in GOLD]
@@ -126,6 +128,17 @@ def test_what_a_translator_and_a_parser_can_not_do(
         for options in [], ["--no-grammar"]:
             outcome = command("parse", model, sentences, *options)
             assert_mistake(outcome, f"{model}: a translation model, not a parser")
+    exported = tmp_path / "exported"  # its card alone is looked at: it is refused before it is loaded
+    (exported / "assets.extra").mkdir(parents=True)
+    (exported / "saved_model.pb").touch()
+    write_card(exported / "assets.extra", facts_of_run(RunDirectory.open(run)))
+    for model in run, run / "checkpoints" / "best.keras", exported:
+        for words in (
+            ["translate", model, sentences],
+            ["backtranslate", model, sentences, tmp_path / "out"],
+            ["evaluate", model, "--source", sentences, "--reference", sentences],
+        ):
+            assert_mistake(command(*words), f"{model}: a parser, not a translation model", "tf-transformer parse")
     trees = write_trees(tmp_path)
     assert_mistake(command("evaluate", tiny_run_directory.path, "--trees", trees), "not a parser", "task: parsing")
     assert_mistake(command("evaluate", run, "--source", sentences, "--reference", sentences), "give --trees FILE")

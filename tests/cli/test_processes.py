@@ -50,8 +50,17 @@ def test_a_reader_who_goes_is_no_reason_to_complain(tiny_saved_model, tmp_path):
     with started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert within(process.stdout.readline) == b"Ein Mann sieht ein Haus.\n"
         process.stdout.close()
-        assert process.wait(timeout=SECONDS) != 0  # long before the 20,000th line
+        assert process.wait(timeout=SECONDS) == 128 + signal.SIGPIPE  # long before the 20,000th line
         assert within(process.stderr.read) == b""
+
+
+def test_a_shell_takes_it_for_a_closed_pipe(tiny_saved_model, tmp_path):
+    file = tmp_path / "sources.txt"
+    file.write_text("A man sees a house.\n" * 20_000)
+    script = '"$0" translate "$1" "$2" --batch-size 1 | head -1; echo "${PIPESTATUS[@]}"'
+    words = ["bash", "-c", script, COMMAND, tiny_saved_model, file]
+    process = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS)
+    assert (process.stdout, process.stderr) == ("Ein Mann sieht ein Haus.\n141 0\n", "")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +116,7 @@ def test_a_reader_who_never_came_is_no_reason_to_complain():
         )
     finally:
         os.close(writing)
-    assert process.returncode != 0
+    assert process.returncode == 128 + signal.SIGPIPE
     assert process.stderr == b""
 
 

@@ -80,7 +80,8 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     source, reference = almost_right
     with eagerly():
         outcome = command("evaluate", copy, "--source", source, "--reference", reference, "--beam-size", 1)
-    assert (outcome.status, outcome.err) == (0, "")
+    told = f"scoring 24 sentences with {copy / 'checkpoints' / 'best.keras'}\n"
+    assert (outcome.status, outcome.err) == (0, told)
     scores = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
     shown = outcome.out.decode()
     assert f"BLEU {scores['bleu']:.2f}   {scores['signature']}\n" in shown
@@ -111,6 +112,7 @@ def test_export(command, tiny_run_directory, tmp_path):
     outcome = command("export", tiny_run_directory.best_checkpoint(), tmp_path / "tiny", *options)
     exported = tmp_path / "tiny" / "8"
     assert (outcome.status, outcome.lines) == (0, [str(exported)])
+    assert outcome.err == f"exporting {tiny_run_directory.best_checkpoint()}\n"
     assert sorted(os.listdir(tmp_path / "tiny")) == ["7", "8"]
     assert is_compiled(exported)
     decoding = json.loads((exported / "assets.extra" / "decoding_options.json").read_text(encoding="utf-8"))
@@ -146,7 +148,12 @@ def test_average_is_what_is_evaluated_and_exported(command, tmp_path):
     run, source, reference = tmp_path / "run", tmp_path / "pairs.en", tmp_path / "pairs.de"
     with eagerly():
         assert command("train", RECIPE, *words, "--run-dir", run).status == 0
-        assert command("average", run, "--last", 2).lines == [str(run / "checkpoints" / "average.keras")]
+        average = run / "checkpoints" / "average.keras"
+        outcome = command("average", run, "--last", 2)
+        assert outcome.lines == [str(average)]
+        assert "to go back to best.keras, delete the file" in outcome.err
+        told = command("evaluate", run, "--source", source, "--reference", reference).err
+        assert told == f"scoring 24 sentences with {average}\n"
         outcome = command("evaluate", run, "--source", source, "--reference", reference, "--json")
     assert (outcome.status, outcome.err) == (0, "")
 

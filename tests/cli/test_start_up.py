@@ -108,7 +108,24 @@ def test_a_named_pipe_is_answered_line_by_line(tiny_saved_model, tmp_path):
         assert (within(process.stdout.read), process.wait(timeout=SECONDS)) == (b"", 0)
 
 
-def test_what_is_not_a_model_is_told_before_anything_is_loaded(tmp_path):
-    process, imported = run_noting_imports("translate", tmp_path / "none")
-    assert process.returncode == 2 and "neither a run nor a SavedModel (no such folder)" in process.stderr
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("translate {}/none", "neither a run nor a SavedModel (no such folder)"),
+        ("translate {run}/checkpoints/none.keras", "none.keras: no such checkpoint"),
+        ("translate {run} --engine ctranslate", "--engine is ctranslate; choose from tensorflow, ctranslate2"),
+        ("export {run} {} --format argos", "a package ends in .argosmodel"),
+        ("export {run} {} --format marian", "the folder is not empty"),
+        ("export {run} {source}", "a file; give a folder such as savedmodels/NAME"),
+        ("train {run}/recipe.yaml --run-dir {run}", "contains a finished training"),
+        ("import {} {}/new", "{}: no config.json there"),
+        ("import {source} {run}", "exists and was not changed"),
+        ("evaluate {}/none --source {source} --reference {source}", "neither a run nor a SavedModel (no such folder)"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_loaded(tiny_run_directory, tmp_path, words, told):
+    source, _ = write_pairs(tmp_path)
+    run = tiny_run_directory.path
+    process, imported = run_noting_imports(*(word.format(tmp_path, run=run, source=source) for word in words.split()))
+    assert process.returncode == 2 and told.format(tmp_path) in process.stderr
     assert "tf_transformer" in imported and not imported & HEAVY

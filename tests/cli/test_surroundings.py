@@ -12,7 +12,7 @@ import pytest
 
 from tests.bounded import SECONDS
 from tests.cli import several_commands
-from tests.cli.command import COMMAND, contents
+from tests.cli.command import COMMAND, Outcome, assert_mistake, contents
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
 
 # As a plain server has it. Python is told not to help itself with UTF-8.
@@ -44,10 +44,7 @@ def run_all(folder: Path, commands: list[list], within: list[str], **environment
 
 
 def assert_one_line(outcome: dict, *told: str) -> None:
-    message = outcome["err"].removesuffix("\n")
-    assert outcome["status"] == 2 and message.startswith("tf-transformer: ") and "\n" not in message, message
-    for text in told:
-        assert text in message
+    assert_mistake(Outcome(outcome["status"], outcome["out"].encode(), outcome["err"]), *told)
 
 
 # -- strange names, no home, no network, no UTF-8 ----

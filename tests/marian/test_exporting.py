@@ -119,7 +119,8 @@ def test_every_reason_why_a_model_does_not_fit_is_told(tmp_path):
 
 def test_the_command_writes_the_folder_and_overwrites_nothing(joint, tmp_path, command):
     out = tmp_path / "out"
-    assert command("export", joint.run.path, out, "--format", "marian") == (0, f"{out}\n".encode(), "")
+    told = f"exporting {joint.run.best}\n"
+    assert command("export", joint.run.path, out, "--format", "marian") == (0, f"{out}\n".encode(), told)
     assert_mistake(command("export", joint.run.path, out, "--format", "marian"), "not empty and was not changed")
     assert_mistake(
         command("export", joint.run.path, tmp_path / "o", "--format", "marian", "--beam-size", 2), "--beam-size"

@@ -234,6 +234,17 @@ def test_a_missing_file_is_named(joint, tmp_path, missing):
         import_marian(folder, tmp_path / "run")
 
 
+def test_all_missing_files_are_told_in_a_line(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "marian"}')
+    with pytest.raises(UserError) as raised:
+        import_marian(tmp_path, tmp_path / "run")
+    names = "vocab.json, source.spm, target.spm, model.safetensors or pytorch_model.bin"
+    assert str(raised.value) == f"{tmp_path}: without {names}; copy the whole folder of the model"
+    (tmp_path / "model.bin").touch()
+    with pytest.raises(UserError, match=f"^{tmp_path}: a CTranslate2 model, "):
+        import_marian(tmp_path, tmp_path / "run")
+
+
 def test_nothing_is_overwritten(joint, tmp_path):
     (tmp_path / "mine").write_text("mine")
     for path in tmp_path, tmp_path / "mine":

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tf_transformer.commands.app import app
-from tf_transformer.terminal import quiet_tensorflow
+from tf_transformer.terminal import notes, quiet_tensorflow
 
 
 @app.command()
@@ -24,4 +24,7 @@ def average(
 
     opened = RunDirectory.open(run)
     with renewed(opened):
-        print(average_checkpoints(opened, last))
+        average = average_checkpoints(opened, last)
+    print(average)
+    other = next((file.name for file in opened.by_preference() if file != average and file.is_file()), None)
+    notes.print(f"the other commands now take it for the run's model; to go back to {other}, delete the file")

@@ -10,6 +10,7 @@ import typer
 
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
+from tf_transformer.terminal import newest_version
 
 
 @app.command()
@@ -17,9 +18,10 @@ def card(
     model: Annotated[
         Path,
         typer.Argument(
-            help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel or of a "
-            "CTranslate2 model.",
+            help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), folder of a SavedModel or of its "
+            "versions, whose highest is taken, or folder of a CTranslate2 model.",
             show_default=False,
+            callback=newest_version,
         ),
     ],
     as_json: Annotated[bool, JSON_OPTION] = False,

@@ -24,6 +24,7 @@ from tf_transformer.terminal import (
     check_is_no_file,
     cores,
     given,
+    notes,
     quiet_tensorflow,
     session_loader,
     streams_of,
@@ -94,6 +95,9 @@ def evaluate(
         raise UserError("no data to score on; give --source FILE and --reference FILE, or for a parser --trees FILE")
     if grammar is not None:
         raise UserError("--grammar and --no-grammar are for parsers; use them with --trees FILE, or leave them out")
+    from tf_transformer.translation import check_are_models
+
+    check_are_models(models, engine)
     pairs = list(TextFiles(source, reference))
     load = session_loader(models, engine, optimise=len(pairs) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
@@ -107,6 +111,8 @@ def evaluate(
     run = RunDirectory.of_model(model) if engine == "tensorflow" and is_run(model) else None
     if run:
         tokenize = tokenize or load_recipe(run.recipe).evaluation.tokenize
+    if not as_json:
+        _tell_begun(models, len(pairs))
     if run and not others:
         from tf_transformer import experiment
 
@@ -140,6 +146,8 @@ def _evaluate_parser(
         from tf_transformer.runs.directory import RunDirectory, is_run
 
     where = {"trees": str(file), **changes, **given(grammar=grammar)}
+    if not as_json:
+        _tell_begun([model], len(trees))
     if is_run(model):
         from tf_transformer import experiment
         from tf_transformer.recipe import load_recipe
@@ -151,6 +159,13 @@ def _evaluate_parser(
     else:
         function = load_parse(model, changes, grammar, load)
         show_scores({**where, **evaluate_parses(function, TreePairs(trees).trees(), batch_size, cores())}, as_json)
+
+
+def _tell_begun(models: list[Path], sentences: int) -> None:
+    from tf_transformer.runs.directory import RunDirectory, is_run
+
+    files = [RunDirectory.of_model(model).best_checkpoint() if is_run(model) else model for model in models]
+    notes.print(f"scoring {sentences:,} sentences with {', '.join(map(str, files))}")
 
 
 def _show_and_keep(scores: dict[str, Any], run: RunDirectory, as_json: bool) -> None:

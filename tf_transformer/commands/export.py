@@ -10,7 +10,7 @@ import typer
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import ALPHA_OPTION, BEAM_OPTION, NO_REPEAT_OPTION
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import given, quiet_tensorflow
+from tf_transformer.terminal import given, notes, quiet_tensorflow
 
 # What is written, with the options that it takes.
 FORMATS = {
@@ -100,6 +100,7 @@ def export(
             "--tag": tag,
         },
     )
+    from tf_transformer.export.destinations import free_folder, free_package, version_folder
     from tf_transformer.runs.directory import RunDirectory, is_run
     from tf_transformer.translation import NO_ENSEMBLE_IN_CTRANSLATE2
 
@@ -111,10 +112,12 @@ def export(
         raise UserError(
             f"--format {file_format} writes one model; give one run, or export the ensemble as a SavedModel"
         )
+    opened = [RunDirectory.of_model(run) for run in runs]
+    {"savedmodel": version_folder, "argos": free_package}.get(file_format, free_folder)(destination)
+    notes.print(f"exporting {', '.join(str(run.best_checkpoint()) for run in opened)}")
     with quiet_tensorflow():
         from tf_transformer import experiment
 
-    opened = [RunDirectory.of_model(run) for run in runs]
     if file_format == "ctranslate2":
         print(experiment.export_run_ctranslate2(opened[0], destination, quantization))
     elif file_format == "marian":

@@ -30,6 +30,9 @@ def import_model(
     ] = None,
 ) -> None:
     """Makes a run of an OPUS-MT model, or another MarianMT model, in the format of the transformers library."""
+    from tf_transformer.marian.importing import check_import
+
+    check_import(folder, run)
     with quiet_tensorflow():
         from tf_transformer.marian import import_marian
 

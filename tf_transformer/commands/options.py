@@ -8,6 +8,8 @@ from pathlib import Path
 
 import typer
 
+from tf_transformer.terminal import newest_version
+
 RECIPE_ARGUMENT = typer.Argument(
     help="Recipe to train: a YAML file such as train/recipes/demo.yaml.", show_default=False
 )
@@ -17,15 +19,24 @@ SET_OPTION = typer.Option(
 RUN_DIR_OPTION = typer.Option(
     "--run-dir", help="Folder to write the run to.", show_default="runs/NAME, with the recipe's name"
 )
+
+
+def _newest_versions(models: list[Path]) -> list[Path]:
+    return [newest_version(model) for model in models]
+
+
 MODEL_ARGUMENT = typer.Argument(
-    help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel.",
+    help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel or of its versions, "
+    "whose highest is taken.",
     show_default=False,
+    callback=newest_version,
 )
 MODELS_ARGUMENT = typer.Argument(
     metavar="MODEL...",
-    help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel; several runs or "
-    "checkpoints are an ensemble.",
+    help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel or of its versions, "
+    "whose highest is taken; several runs or checkpoints are an ensemble.",
     show_default=False,
+    callback=_newest_versions,
 )
 GRAMMAR_OPTION = typer.Option(
     "--grammar/--no-grammar",
@@ -38,10 +49,11 @@ FILE_ARGUMENT = typer.Argument(
 )
 MODELS_AND_FILE_ARGUMENT = typer.Argument(
     metavar="MODEL... [FILE]",
-    help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel; several runs or "
-    "checkpoints are an ensemble. Then the file of sentences, one per line, plain or gzip; - is standard input, which "
-    "is read if no file is given.",
+    help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel or of its versions, "
+    "whose highest is taken; several runs or checkpoints are an ensemble. Then the file of sentences, one per line, "
+    "plain or gzip; - is standard input, which is read if no file is given.",
     show_default=False,
+    callback=_newest_versions,
 )
 BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Number of sentences processed at once.")
 RESUME_OPTION = typer.Option(

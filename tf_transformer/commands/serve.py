@@ -9,7 +9,7 @@ import typer
 
 from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import cores, keep_what_xla_compiles, quiet_tensorflow
+from tf_transformer.terminal import cores, keep_what_xla_compiles, notes, quiet_tensorflow
 
 
 @app.command()
@@ -64,6 +64,8 @@ def serve(
     bound = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{bound.getsockname()[1]}"
+    names = ", ".join(source.name for source in sources)
+    notes.print(f"loading and warming up {names}, for a minute or so; requests are answered with 503 until then")
     keep_what_xla_compiles()
     with quiet_tensorflow(streams=True):
         pass
@@ -76,4 +78,4 @@ def serve(
         api_key=api_key or None,
         log_texts=log_texts,
     )
-    run(served, settings, bound, lambda: print(f"serving {', '.join(served)} at {address}", flush=True))
+    run(served, settings, bound, lambda: print(f"serving {names} at {address}", flush=True))

@@ -40,9 +40,13 @@ def train(
     """Trains a model from a recipe and evaluates it. If it is interrupted, the same command resumes it."""
     from tf_transformer.distributed.cluster import is_chief, read_cluster
     from tf_transformer.recipe import load_recipe
+    from tf_transformer.runs.directory import RunDirectory
 
     check_is_no_run(recipe)
     loaded = load_recipe(recipe, overrides or [], run_dir)
+    target = RunDirectory(run_dir or Path("runs") / loaded.name)
+    if not (target.is_unfinished() or target.is_only_prepared()):
+        target.check_is_free()
     if workers > 1:
         if loaded.training.distribution == "single" or read_cluster():
             if read_cluster():
@@ -65,7 +69,7 @@ def train(
     with quiet_tensorflow():
         from tf_transformer import experiment
 
-    run = experiment.train(loaded, run_dir or Path("runs") / loaded.name, notes, resume)
+    run = experiment.train(loaded, target.path, notes, resume)
     if not is_chief():
         return
     show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.argos import export_argos, free_package, package_languages
-from tf_transformer.export.ctranslate2 import export_ctranslate2, free_folder, import_ctranslate2
-from tf_transformer.export.saved_model import export_saved_model, version_folder
+from tf_transformer.export.argos import export_argos, package_languages
+from tf_transformer.export.ctranslate2 import export_ctranslate2, import_ctranslate2
+from tf_transformer.export.destinations import free_folder, free_package, version_folder
+from tf_transformer.export.saved_model import export_saved_model
 from tf_transformer.export.translator import make_translator
 from tf_transformer.marian import export_marian
 from tf_transformer.model_card import facts_of_ensemble, facts_of_run

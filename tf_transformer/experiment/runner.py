@@ -189,7 +189,7 @@ def _train(
         shutil.rmtree(run.prepared, ignore_errors=True)  # of its own, where it does not see the chief's folder
         return run
     with renewed(run):
-        _score(recipe, run, sets, began - seconds_before)
+        _score(recipe, run, sets, began - seconds_before, console)
     run.end_training()
     wait_for_all(strategy)
     return run
@@ -214,7 +214,7 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
     return strategy
 
 
-def _score(recipe: Recipe, run: RunDirectory, sets: Mapping[str, Pairs], began: float) -> None:
+def _score(recipe: Recipe, run: RunDirectory, sets: Mapping[str, Pairs], began: float, console: Console) -> None:
     """Averages a run's last checkpoints, if the recipe says so, and writes its scores."""
     wanted = recipe.training.average_checkpoints
     if wanted:  # a short training, or one that stopped early, has fewer
@@ -222,6 +222,7 @@ def _score(recipe: Recipe, run: RunDirectory, sets: Mapping[str, Pairs], began: 
     else:  # one made while the training went on would be taken for its result
         run.average.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
+    console.print(f"scoring {', '.join(sets)} with {run.best_checkpoint()}", highlight=False, markup=False)
     model = load_model(run.best_checkpoint(), "float32")
     (own, scores), *others = evaluate_sets(model, run.load_tokenizers(), recipe, sets).items()
     more = {"also": dict(others)} if others else {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError, why_not_written
-from tf_transformer.export.ctranslate2 import free_folder
+from tf_transformer.export.destinations import free_folder
 from tf_transformer.layers.arguments import NORM_EPSILON
 from tf_transformer.marian.config import DEFAULTS
 from tf_transformer.marian.folder import (

@@ -10,15 +10,45 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, reason
 from tf_transformer.marian.config import search_settings, with_defaults
-from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair
 
 if TYPE_CHECKING:
     from tf_transformer.marian.weights import Weights
+    from tf_transformer.tokenizers import TokenizerPair
 
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
 SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
+
+
+def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Reads what a folder says of its model and of its tokenizers, before anything is loaded that takes time.
+
+    Returns:
+        `config.json`, with what it leaves out, and `tokenizer_config.json`, empty if it is not there.
+
+    Raises:
+        UserError: a file is missing, one of these two is damaged, or the model is none that this package can be.
+    """
+    if (path / "model.bin").is_file():
+        raise UserError(
+            f"{path}: a CTranslate2 model, whose weights can't be read back; give the folder of the MarianMT model "
+            "that it was made of"
+        )
+    if not (path / CONFIG).is_file():
+        raise UserError(
+            f"{path}: no {CONFIG} there; give the folder of a MarianMT model, such as a copy of "
+            "Helsinki-NLP/opus-mt-en-de"
+        )
+    config = with_defaults(_read_json(path / CONFIG), path / CONFIG)
+    settings = _read_json(path / TOKENIZER) if (path / TOKENIZER).is_file() else {}
+    needed = [VOCABULARY, SOURCE_MODEL, TARGET_MODEL, *([TARGET_VOCABULARY] if settings.get("separate_vocabs") else [])]
+    missing = [name for name in needed if not (path / name).is_file()]
+    if not any((path / name).is_file() for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS)):
+        missing.append(f"{SAFE_WEIGHTS} or {PICKLED_WEIGHTS}")
+    if missing:
+        raise UserError(f"{path}: without {', '.join(missing)}; copy the whole folder of the model")
+    return config, settings
 
 
 @dataclass(frozen=True)
@@ -46,15 +76,9 @@ class MarianFolder:
         Raises:
             UserError: a file is missing or damaged, or the model is none that this package can be.
         """
-        if not (path / CONFIG).is_file():
-            raise UserError(
-                f"{path}: no {CONFIG} there; give the folder of a MarianMT model, such as a copy of "
-                "Helsinki-NLP/opus-mt-en-de"
-            )
-        config = with_defaults(_read_json(path / CONFIG), path / CONFIG)
+        config, settings = read_config(path)
         generation = _read_json(path / GENERATION) if (path / GENERATION).is_file() else {}
         evaluation = search_settings(config, generation, path / (GENERATION if generation else CONFIG))
-        settings = _read_json(path / TOKENIZER) if (path / TOKENIZER).is_file() else {}
         if settings.get("sp_model_kwargs"):
             raise UserError(f"{path / TOKENIZER}: sp_model_kwargs is not empty, which is not supported")
         languages = settings.get("source_lang") or None, settings.get("target_lang") or None
@@ -64,7 +88,7 @@ class MarianFolder:
         """Reads the weights: `model.safetensors`, or if it is not there `pytorch_model.bin`.
 
         Raises:
-            UserError: neither is there, or it is damaged.
+            UserError: it is damaged.
         """
         return (
             _read_safetensors(self.weights_file) if self.weights_file.suffix != ".bin" else _read_bin(self.weights_file)
@@ -73,13 +97,13 @@ class MarianFolder:
     @property
     def weights_file(self) -> Path:
         """The file that the weights are in."""
-        for name in SAFE_WEIGHTS, PICKLED_WEIGHTS:
-            if (self.path / name).is_file():
-                return self.path / name
-        raise UserError(f"{self.path}: neither {SAFE_WEIGHTS} nor {PICKLED_WEIGHTS} is there; copy the whole folder")
+        safe = self.path / SAFE_WEIGHTS
+        return safe if safe.is_file() else self.path / PICKLED_WEIGHTS
 
 
 def _read_tokenizers(path: Path, config: Mapping[str, Any], settings: Mapping[str, Any]) -> TokenizerPair:
+    from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair
+
     separate = bool(settings.get("separate_vocabs"))
     if separate and config["share_encoder_decoder_embeddings"]:
         rule = f"{CONFIG} has share_encoder_decoder_embeddings, which needs one vocabulary"
@@ -130,8 +154,9 @@ def _read_vocabulary(path: Path, size: int) -> list[str]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    written = _read_bytes(path)
     try:
-        content = json.loads(_read_bytes(path))
+        content = json.loads(written)
     except ValueError as error:
         raise UserError(f"{path}: not JSON ({error}); copy it anew") from None
     if not isinstance(content, dict):

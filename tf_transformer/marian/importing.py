@@ -14,7 +14,7 @@ from tf_transformer.errors import UserError, reason
 from tf_transformer.files.checksums import digest
 from tf_transformer.languages import UNKNOWN_LANGUAGE, short_code
 from tf_transformer.marian.config import model_arguments
-from tf_transformer.marian.folder import MarianFolder
+from tf_transformer.marian.folder import MarianFolder, read_config
 from tf_transformer.model_card import as_markdown, facts_of_run, versions
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.recipe.mistakes import explain
@@ -56,8 +56,8 @@ def import_marian(
     from tf_transformer.marian.weights import set_weights
     from tf_transformer.models.transformer import Transformer
 
+    check_import(folder, run)
     path = RunDirectory(run).path
-    _check_is_new(path)
     read = MarianFolder.read(Path(folder))
     # Of the two codes that a language may have these files name either; other programs expect the shorter one.
     told = (short_code(code or UNKNOWN_LANGUAGE) for code in read.languages)
@@ -93,12 +93,17 @@ def import_marian(
     return RunDirectory.open(path)
 
 
-def _check_is_new(path: Path) -> None:
-    """Raises a UserError where something lies."""
-    if path.is_dir() and not any(path.iterdir()):
-        return
-    if path.exists():
+def check_import(folder: str | os.PathLike, run: str | os.PathLike) -> None:
+    """Raises a UserError where files are missing or something lies, before anything is loaded that takes time.
+
+    Args:
+        folder: as `import_marian` takes it.
+        run: the run's folder to make.
+    """
+    path = Path(run)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise UserError(f"{path}: exists and was not changed; give a new folder to import into")
+    read_config(Path(folder))
 
 
 def _recipe(read: MarianFolder, name: str, languages: Sequence[str]) -> Recipe:

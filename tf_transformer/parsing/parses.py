@@ -77,6 +77,7 @@ def load_parse(
     Raises:
         UserError: nothing of the kind is there, it is damaged, it is no parser, or an option can't be.
     """
+    from tf_transformer.model_card import task
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs.directory import RunDirectory
     from tf_transformer.translation import is_saved_model, load_signature, load_translate, load_translator
@@ -87,7 +88,7 @@ def load_parse(
         if grammar is None:
             grammar = load_recipe(RunDirectory.of_model(path).recipe).evaluation.grammar
         return parse_function(translator, grammar, path)
-    if _is_translator(path):
+    if task(path) == "translation":  # what that writes would be mended into trees too
         raise UserError(NO_PARSER.format(path))
     if grammar is False:
         return ParseFunction(load_translate(path, changes, load=load), False)
@@ -98,16 +99,6 @@ def load_parse(
         )
     signature = load_signature(path, "parse", load)
     return _with_grammar(lambda texts: signature(text=texts))
-
-
-def _is_translator(path: Path) -> bool:
-    """Whether a SavedModel's card says that it translates: what that writes would be mended into trees too."""
-    from tf_transformer.model_card import read_card
-
-    try:
-        return read_card(path)[1].get("task") == "translation"
-    except UserError:  # of an earlier version
-        return False
 
 
 def _with_grammar(parse: Callable[..., dict[str, Any]]) -> ParseFunction:

@@ -188,7 +188,8 @@ def test_what_argos_translate_cant_do(random_models, tiny_run_directory, multili
 def test_the_command(tiny_run_directory, tmp_path, command):
     package = tmp_path / "tiny.argosmodel"
     words = ["export", tiny_run_directory.path, package, "--format", "argos"]
-    assert command(*words, "--source-language", "eng", "--target-language", "pt-BR") == (0, f"{package}\n".encode(), "")
+    outcome = command(*words, "--source-language", "eng", "--target-language", "pt-BR")
+    assert (outcome.status, outcome.lines) == (0, [str(package)])
     with zipfile.ZipFile(package) as file:
         metadata = json.loads(file.read("translate-en_pt-BR-1_0/metadata.json"))
     assert (metadata["from_code"], metadata["to_code"], metadata["to_name"]) == ("en", "pt-BR", "Portuguese (Brazil)")

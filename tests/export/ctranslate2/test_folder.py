@@ -11,8 +11,8 @@ import pytest
 from tests.export.ctranslate2.conftest import BEAM, GREEDY, TEXTS, translate
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.export.destinations import free_folder
 from tf_transformer.export.ctranslate2_engine import load_ctranslate2
+from tf_transformer.export.destinations import free_folder
 from tf_transformer.tokenizers.pair import TokenizerPair
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
