@@ -74,7 +74,8 @@ def test_the_legend_tells_frames_and_bits(tab):
     _, frame = tab()
     legend = frame.locator(".legend")
     expect(legend).to_contain_text("bits: entropy, mean of the rows")
-    expect(legend).to_contain_text("rows ↓ translation, attends; columns → source, attended to")
+    expect(legend).to_contain_text("rows ↓ translation, attends")
+    expect(legend).to_contain_text("columns → source, attended to")
     frame.locator("[name=view-heat]").click()
     expect(legend).to_contain_text("alignment, over all layers and heads")
     sample, frames = legend.locator("rect[stroke-width='2']"), frame.locator(".aligned").first

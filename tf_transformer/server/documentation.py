@@ -52,9 +52,10 @@ def page(specification: dict[str, Any], address: str) -> str:
     title = escape(specification["info"]["title"])
     parts = [
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
-        '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/docs.css"></head>',
-        f"<body><h1>{title}</h1><p>{escape(specification['info']['description'])} The same as ",
-        '<a href="/openapi.json">OpenAPI</a>.</p>',
+        '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/docs.css">',
+        '<link rel="icon" href="/static/icon.svg" type="image/svg+xml"></head>',
+        f"<body><h1>{title}</h1><p>{escape(specification['info']['description'])} ",
+        '<a href="/openapi.json">This description as OpenAPI</a>.</p>',
     ]
     for tag, group in groupby(operations, key=lambda each: each[2]["tags"][0]):
         parts.append(f"<h2>{escape(tag)}</h2>")

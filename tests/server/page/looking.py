@@ -41,6 +41,16 @@ def marked(page, side):
     return page.locator(f"{side} .marked").all_inner_texts()
 
 
+def is_in_view(page, selector):
+    return page.evaluate(
+        """selector => {
+            const {top, bottom} = document.querySelector(selector).getBoundingClientRect();
+            return 0 <= top && top < bottom && bottom <= window.innerHeight;
+        }""",
+        selector,
+    )
+
+
 def predict(server, signature, **inputs):
     answer = httpx.post(
         f"{server.url}/v1/models/tiny:predict", json={"signature_name": signature, "inputs": inputs}, timeout=SECONDS

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bounded import SECONDS
 from tests.browser import comes
-from tests.server.page.looking import GERMAN, SENTENCE, texts_of, translated
+from tests.server.page.looking import GERMAN, SENTENCE, is_in_view, marked, texts_of, translated, word
 
 
 @pytest.fixture
@@ -67,6 +67,9 @@ def test_what_does_not_pass_is_told_and_left(failing):
     page.wait_for_selector("#status:has-text('The server made an error')")
     page.fill("#source", SENTENCE)
     translated(page, GERMAN)
+    page.route("**/page/translate", lambda route: route.fulfill(**refusal(413, "too large")))
+    page.fill("#source", SENTENCE[:-1])
+    translated(page, "")  # what is left would be the translation of another text
 
 
 def test_a_server_that_wants_a_key_is_asked_for_it(failing):
@@ -88,10 +91,27 @@ def test_a_server_that_wants_a_key_is_asked_for_it(failing):
     assert keys[:3] == [None, "Bearer wrong", "Bearer right"]
 
 
-def test_a_text_above_the_limit_is_not_sent(open_page):
-    page = open_page()
-    page.fill("#source", "a" * 20_001)
-    page.wait_for_selector("#status.problem:has-text('20,001 characters; at most 20,000')")
+SCREENS = pytest.mark.parametrize("screen", [(1280, 800), (390, 844)], ids=["desktop", "phone"])
+
+
+@SCREENS
+def test_a_text_above_the_limit_is_not_sent(open_page, screen):
+    page = open_page(SENTENCE, viewport=dict(zip(("width", "height"), screen, strict=True)))
+    word(page, "Haus").hover()
+    comes(page, lambda: marked(page, "#target"))
+    page.fill("#source", "a " * 10_001)
+    page.wait_for_selector("#status.problem:has-text('20,002 characters; at most 20,000')")
+    assert is_in_view(page, "#source-name") and is_in_view(page, "#status")
+    translated(page, "")
+    assert not marked(page, "#behind") and page.locator("#offer").is_hidden() and page.locator("#explore").is_hidden()
+
+
+@SCREENS
+def test_a_sentence_that_is_cut_is_told_in_view(open_page, screen):
+    page = open_page(viewport=dict(zip(("width", "height"), screen, strict=True)))
+    page.fill("#source", "a man sees the house and " * 100)
+    page.wait_for_selector("#status.problem:has-text('longer than the model takes')")
+    assert is_in_view(page, "#source-name") and is_in_view(page, "#status")
 
 
 def test_offline_and_back(failing):

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.bounded import SECONDS
+from tests.browser import comes
 from tests.server.page.looking import SENTENCE, translated
 
 
@@ -89,7 +90,7 @@ def test_texts_can_be_read_in_light_and_dark(open_page, scheme):
         page.click(f"#tab-{tab}")
         page.wait_for_selector({"alternatives": ".alternatives", "search": ".tree", "attention": ".attention svg"}[tab])
         page.wait_for_selector(".panel:not(.faded)")
-        page.evaluate("Promise.all(document.getAnimations().map((fading) => fading.finished))")
+        page.evaluate("Promise.all(document.querySelector('.panel').getAnimations().map((fading) => fading.finished))")
         contrasts = page.evaluate(CONTRASTS)
         assert len(contrasts) > 15
         assert {name: ratio for name, ratio in contrasts.items() if ratio < 4.5} == {}
@@ -109,6 +110,28 @@ def test_a_narrow_phone_scrolls_one_way_only(open_page):
             assert box["x"] >= 0 and box["x"] + box["width"] <= 390
             page.keyboard.press("Escape")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_what_a_narrow_phone_has_no_room_for_is_wrapped_or_fades_out(open_page):
+    page = open_page(f"{SENTENCE} {SENTENCE}", viewport={"width": 390, "height": 844})
+    page.click("#tab-attention")
+    page.wait_for_selector(".attention .map")
+    right = "node => node.getBoundingClientRect().right"
+    edge = page.locator(".picture").evaluate(right)
+    ends = [node.evaluate(right) for node in page.locator(".picture .legend text").all()]
+    assert len(ends) >= 4 and max(ends) <= edge
+    page.click("#tab-search")
+    page.wait_for_selector(".tree")
+    faded = "node => parseFloat(getComputedStyle(node).getPropertyValue('--rest'))"
+    box = page.locator(".tree .scroll")
+    assert box.evaluate(faded) > 20
+    box.evaluate("node => node.scrollLeft = node.scrollWidth")
+    comes(page, lambda: box.evaluate(faded) == 0)
+    page = open_page(address="docs", viewport={"width": 390, "height": 844})
+    assert page.get_by_role("link", name="This description as OpenAPI").count() == 1
+    assert page.evaluate(
+        "[...document.querySelectorAll('pre')].every(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)"
+    )
 
 
 def test_scripts_from_right_to_left_run_that_way(open_page):

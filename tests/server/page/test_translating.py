@@ -11,6 +11,7 @@ from tests.server.page.looking import (
     OTHER,
     OTHER_GERMAN,
     SENTENCE,
+    is_in_view,
     marked,
     predict,
     texts_of,
@@ -24,17 +25,19 @@ from tests.server.page.looking import (
 
 def test_what_is_typed_is_translated(open_page):
     page = open_page()
-    assert page.locator("#explore").is_hidden()
+    assert page.locator("#explore").is_hidden() and page.inner_text("#served") == ""
     page.locator("#source").press_sequentially(SENTENCE[:-3])
     page.locator("#source").press_sequentially(SENTENCE[-3:])
     translated(page, GERMAN)
     assert page.inner_text("#source-name") == "English" and page.inner_text("#target-name") == "German"
     assert page.text_content("#said") == GERMAN  # which a screen reader tells
+    assert page.inner_text("#served") == "Translated by tiny, version 1."
     page.fill("#source", f"{SENTENCE} {OTHER}\n\n{SENTENCE}")
     translated(page, f"{GERMAN} {OTHER_GERMAN}\n\n{GERMAN}")
     page.click("#clear")
     translated(page, "")
     assert page.locator("#explore").is_hidden() and page.locator("#copy").is_hidden()
+    assert page.inner_text("#served") == ""
 
 
 def test_an_old_answer_never_comes_over_a_newer_one(open_page):
@@ -88,6 +91,23 @@ def test_words_that_go_together_are_marked_from_either_side(open_page, server):
     page.mouse.move(5, 5)
     page.evaluate("place => document.getElementById('source').setSelectionRange(place, place)", SENTENCE.index("house"))
     comes(page, lambda: marked(page, "#behind") == ["house"])
+
+
+def test_a_long_text_scrolls_in_its_box_to_what_is_pointed_at(open_page):
+    page = open_page("\n".join([SENTENCE] * 40))
+    last = page.locator("#target .word", has_text="Haus").last
+    last.click()
+    comes(page, lambda: len(marked(page, "#behind")) == 1)
+    assert is_in_view(page, "#behind .marked") and is_in_view(page, "#target .marked")
+    assert page.evaluate("window.scrollY") == 0
+    page.wait_for_selector("#offer button")
+
+    def apart():
+        return page.locator("#offer").bounding_box()["y"] - last.bounding_box()["y"]
+
+    before = apart()
+    page.evaluate("document.querySelector('#target').scrollTop -= 30")
+    comes(page, lambda: abs(apart() - before) < 1)
 
 
 def test_a_word_offers_what_was_likely_and_goes_on_from_it(open_page, server):
@@ -197,6 +217,20 @@ def test_all_heads_are_drawn_by_tensorboard_s_own_code(open_page):
     with page.expect_download() as saved:
         page.click("[name=png]")
     assert saved.value.suggested_filename.endswith(".png")
+
+
+def test_attention_is_not_drawn_while_it_is_hidden(open_page):
+    """Which would tell the console of widths that are no numbers."""
+    page = open_page(SENTENCE)
+    page.click("#tab-attention")
+    page.wait_for_selector(".attention .map")
+    page.click("#tab-search")
+    page.wait_for_selector(".tree")
+    page.set_viewport_size({"width": 500, "height": 800})
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.click("#tab-attention")
+    page.wait_for_selector(".attention .map")
+    assert page.evaluate("document.querySelector('.picture').scrollWidth") < 500  # drawn for the new width
 
 
 def test_a_model_that_only_translates_says_so(open_page):

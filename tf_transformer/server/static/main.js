@@ -112,6 +112,7 @@ async function translate(restored = null) {
   countCharacters();
   byId('clear').hidden = !text;
   if (text.length > server.maxCharacters) {
+    forget();
     return say(`The text has ${text.length.toLocaleString('en')} characters; at most ${server.maxCharacters.toLocaleString('en')} are allowed.`, true);
   }
   const waiting = setTimeout(() => say('Translating…'), PATIENCE);
@@ -137,11 +138,20 @@ async function translate(restored = null) {
     say('');
     showAll();
   } catch (error) {
-    if (error.name !== 'AbortError') say(error.message, true);
+    if (error.name === 'AbortError') return;
+    forget();
+    say(error.message, true);
     if (error.status === 401 || error.status === 403) askForKey();
   } finally {
     clearTimeout(waiting);
   }
+}
+
+/** Takes away a translation of another text than the one that is typed. */
+function forget() {
+  if (parts.map((part) => part.source ?? part).join('') === text) return;
+  parts = [''];
+  showAll();
 }
 
 /** The prefixes of the sentences as they were, by number. */
@@ -179,6 +189,7 @@ function showAll() {
   const written = parts.map((part) => part.shown ?? part).join('');
   for (const id of ['copy', 'share']) byId(id).hidden = !written.trim();
   byId('said').textContent = written;
+  byId('served').textContent = list.length ? `Translated by ${model.name}, version ${model.version}.` : '';
   const cut = list.filter(({truncated}) => truncated).length;
   if (cut) say('A sentence is longer than the model takes: what lies behind its limit was left out.', true);
   else if (list.some(({fixed}) => fixed)) offerUndo();
@@ -230,6 +241,13 @@ async function pointAt(side, place) {
   const own = new Set([place.word]);
   source.highlight(place.sentence, side === 'source' ? own : others);
   target.highlight(place.sentence, side === 'target' ? own : others);
+  reveal(side === 'source' ? byId('target') : byId('behind').parentElement);
+}
+
+/** Scrolls a box, and not the page, to the word that is marked in it. */
+function reveal(box) {
+  const [mark, view] = [box.querySelector('.marked'), box].map((node) => node?.getBoundingClientRect());
+  if (mark && (mark.top < view.top || mark.bottom > view.bottom)) box.scrollTop += mark.top - view.top - view.height / 2;
 }
 
 /** Translates on from a prefix, or takes an alternative. */
@@ -260,7 +278,6 @@ async function showPanel() {
 }
 
 function nameModel() {
-  byId('served').textContent = `Translated by ${model.name}, version ${model.version}.`;
   for (const side of ['source', 'target']) {
     const {code, name} = model[side];
     const known = code !== 'und';

@@ -106,6 +106,10 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
   function fill(nodes, node) {
     offer.replaceChildren(...nodes);
     offer.hidden = false;
+    put(node);
+  }
+
+  function put(node) {
     const [box, pane, size] = [node.getBoundingClientRect(), offer.offsetParent.getBoundingClientRect(), offer.getBoundingClientRect()];
     const left = Math.max(8, Math.min(box.left, document.documentElement.clientWidth - size.width - 8));
     offer.style.left = `${left - pane.left}px`;
@@ -149,6 +153,7 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
     pointed(null);
   }
 
+  root.addEventListener('scroll', () => opened && put(opened));
   root.addEventListener('click', (event) => {
     const node = wordAt(event);
     if (!node) return;

@@ -61,6 +61,7 @@ export function show(root, source, memory) {
   }
 
   async function draw() {
+    if (!main.clientWidth) return; // hidden, and drawn once it is seen
     const mine = ++turn;
     const runs = matching(Object.keys(listing.runs), state.runs);
     const run = runs.includes(state.run) ? state.run : (runs[0] ?? '');

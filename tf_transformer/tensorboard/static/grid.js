@@ -36,8 +36,9 @@ export function grid(scene, open) {
   const told = legend(
     [
       scale(colours),
-      words(`rows ↓ ${scene.names.rows.join(', ')}; columns → ${scene.names.columns.join(', ')}`),
-      ...(scene.cut ? [] : [words('bits: entropy, mean of the rows; 0: each row has one weight of 1')]),
+      words(`rows ↓ ${scene.names.rows.join(', ')}`),
+      words(`columns → ${scene.names.columns.join(', ')}`),
+      ...(scene.cut ? [] : [words('bits: entropy, mean of the rows'), words('0 bits: each row has one weight of 1')]),
     ],
     room.width,
   );
