@@ -67,7 +67,7 @@ def test_the_lines_tell_compiling_and_waiting(jit_compile, more, first, end):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "left"), [(6.0, "1 min left"), (300.0, "50 min left"), (1800.0, "5.0 h left")], ids=str
+    ("seconds", "left"), [(6.0, "60 s left"), (300.0, "50 min left"), (1800.0, "5.0 h left")], ids=str
 )
 def test_the_lines_tell_how_long_the_rest_takes(seconds, left, monkeypatch):
     """Step 5 is the first, and ten of 20 are done when these seconds a step have passed."""

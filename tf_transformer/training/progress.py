@@ -94,8 +94,10 @@ class ProgressBar(StepCounter):
         began, first = self._since
         if self.taken in (first, self.steps):
             return ""
-        minutes = (time.perf_counter() - began) / (self.taken - first) * (self.steps - self.taken) / 60
-        return f"   {minutes:.0f} min left" if minutes < 100 else f"   {minutes / 60:.1f} h left"
+        seconds = (time.perf_counter() - began) / (self.taken - first) * (self.steps - self.taken)
+        if seconds < 100:
+            return f"   {seconds:.0f} s left"
+        return f"   {seconds / 60:.0f} min left" if seconds < 6000 else f"   {seconds / 3600:.1f} h left"
 
     def stop(self) -> None:
         """Takes the bar away; it must be called when the training ends, by an error too."""
