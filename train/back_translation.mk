@@ -48,7 +48,8 @@ $(TEXT):
 	head -n $(PAIRS) $@.partial/shuffled | cut -f 2 > $@.partial/train.$(TARGET)
 	tail -n +$$(($(PAIRS) + 1)) $@.partial/shuffled | cut -f 2 | awk '!seen[$$0]++' > $@.partial/rest
 	cat $(DATA)/val.$(TARGET) $(DATA)/$(TEST).$(TARGET) > $@.partial/held
-	grep -vxFf $@.partial/held $@.partial/rest > $@.partial/mono.$(TARGET)
+	grep -vxFf $@.partial/held $@.partial/rest > $@.partial/mono.$(TARGET) || \
+	    { echo "PAIRS=$(PAIRS) leaves no text of $(DATA)/train.$(TARGET) to translate back: give fewer" >&2; exit 1; }
 	rm $@.partial/shuffled $@.partial/rest $@.partial/held
 	mv $@.partial $@
 
