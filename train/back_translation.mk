@@ -34,6 +34,8 @@ train = tf-transformer train $(RECIPE) --set data.root=$(DATA) --set seed=$* --r
 languages = --set data.source_language=$(TARGET) --set data.target_language=$(SOURCE)
 reversed = --set data.$(1)=[$(2).$(TARGET),$(2).$(SOURCE)]
 
+no_text = { echo "PAIRS=$(PAIRS) leaves no text of $(DATA)/train.$(TARGET) to translate back: give fewer" >&2; exit 1; }
+
 # Whatever stands behind a bar only has to be there: a run that is scored anew is not trained anew.
 .PHONY: all
 .SECONDARY:
@@ -48,8 +50,7 @@ $(TEXT):
 	head -n $(PAIRS) $@.partial/shuffled | cut -f 2 > $@.partial/train.$(TARGET)
 	tail -n +$$(($(PAIRS) + 1)) $@.partial/shuffled | cut -f 2 | awk '!seen[$$0]++' > $@.partial/rest
 	cat $(DATA)/val.$(TARGET) $(DATA)/$(TEST).$(TARGET) > $@.partial/held
-	grep -vxFf $@.partial/held $@.partial/rest > $@.partial/mono.$(TARGET) || \
-	    { echo "PAIRS=$(PAIRS) leaves no text of $(DATA)/train.$(TARGET) to translate back: give fewer" >&2; exit 1; }
+	grep -vxFf $@.partial/held $@.partial/rest > $@.partial/mono.$(TARGET) || $(no_text)
 	rm $@.partial/shuffled $@.partial/rest $@.partial/held
 	mv $@.partial $@
 

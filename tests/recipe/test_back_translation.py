@@ -63,6 +63,14 @@ def test_the_text_keeps_each_pair_together_and_leaves_out_one_with_a_tab(tmp_pat
     assert not set(target) & set(mono)
 
 
+@pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")
+def test_more_pairs_than_there_are_is_told(data):
+    words = [f"DATA={data}", f"OUT={data / 'out'}", "PAIRS=1000", str(data / "out" / "text")]
+    made = subprocess.run([*MAKE, *words], cwd=ROOT, capture_output=True, text=True)
+    assert made.returncode and "PAIRS=1000 leaves no text" in made.stderr
+    assert not (data / "out" / "text").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")
 def test_it_ends_with_the_scores_of_both(data, tmp_path):
