@@ -272,7 +272,7 @@ def test_a_length_beyond_the_model_is_refused_at_construction(translator, option
 
 
 def test_a_call_makes_only_the_branches_that_it_takes(translator):
-    """Each branch costs seconds before the first translation; the graph of an export has all."""
+    """Each branch costs seconds before the first translation: with all it is four times as large as a plain one."""
 
     def operations(function):
         graph = function.get_concrete_function().graph.as_graph_def()
@@ -280,8 +280,7 @@ def test_a_call_makes_only_the_branches_that_it_takes(translator):
 
     translate(translator, TEXTS[0], num_hypotheses=2)
     taken = operations(translator._graph_for(protect=False, replace_unknown=False, sampled=False))
-    whole = operations(translator.functions["translate_with_options"])
-    assert taken < whole / 2
+    assert taken < 1.5 * operations(translator.functions["translate"])
 
 
 def test_a_batch_gives_what_each_text_alone_gives(translator):
