@@ -82,7 +82,6 @@ class Conversation:
         from tf_transformer.translation import check_are_models
 
         start = time.perf_counter()
-        models = [newest_version(model) for model in models]
         for model in models:
             check_is_no_file(model)
         check_are_models(models, self.engine)
@@ -148,7 +147,7 @@ class Conversation:
             raise UserError(":model takes the folder of a run or of a SavedModel, or a checkpoint")
         whole = Path(argument).expanduser()  # which may have blanks in its name
         models = [whole] if os.path.exists(whole) else [Path(each).expanduser() for each in argument.split()]
-        return self._load(models, self.changes)
+        return self._load([newest_version(model) for model in models], self.changes)
 
     def _help(self, argument: str) -> str:
         return HELP
