@@ -157,9 +157,10 @@ class Search(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         number, vocabulary = options["num_hypotheses"], self.model.target_vocab_size
         stepper = self.stepper()
+        row = tf.repeat(tf.range(tf.shape(source_ids)[0]), number)
 
         def each(tensor: tf.Tensor | None) -> tf.Tensor | None:
-            return None if tensor is None else tf.repeat(tensor, number, axis=0)
+            return None if tensor is None else tf.gather(tensor, row)
 
         ids, log_probs = sample(
             stepper,

@@ -32,7 +32,7 @@ from tf_transformer.export.signature_options import (
 from tf_transformer.protection.places import find_places
 from tf_transformer.protection.putting_back import put_back
 from tf_transformer.protection.spans import Taken, nothing_taken, take_out
-from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
@@ -197,7 +197,13 @@ class Translator(Exploring, tf.Module):
             known = {"protect": protect, "replace_unknown": replace_unknown, "sampled": sampled}
             return graph(partial(self._translate_with_options, known=known), *with_prefix)
 
-        self._graph_for = graph_for
+        # What writes translations is a graph of its own for each way of writing, which all signatures share.
+        @cache
+        def writer(protect: bool, replace_unknown: bool) -> Any:
+            write = partial(self._text_of, protect=protect, replace_unknown=replace_unknown)
+            return graph(write, Taken.specs(), matrix, tf.TensorSpec([None, None, None], tf.int32))
+
+        self._graph_for, self._writer = graph_for, writer
         self._attend = graph(search.attention, matrix, matrix)
         return {
             "translate": graph(self._translate, TEXT),
@@ -292,9 +298,12 @@ class Translator(Exploring, tf.Module):
     def _read(self, tokenizer: Tokenizer, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Maps texts to ids, int32 (batch, length), with the closing token; and tells which were cut."""
         tokens = tokenizer.tokenize(text)
+        numbers = tf.cast(tokens.row_lengths(), tf.int32)
         most = self.max_length - 1  # one position is the closing token's
-        closing = tf.fill([tf.shape(text)[0], 1], END_ID)
-        return tf.concat([tokens[:, :most], closing], axis=1).to_tensor(), tokens.row_lengths() > most
+        ends = tf.minimum(numbers, most)
+        width = tf.maximum(tf.reduce_max(ends), 0) + 1  # 1 where there is no text
+        ids = tokens.to_tensor(PAD_ID, shape=tf.stack([-1, width]))
+        return tf.where(tf.range(width) == ends[:, None], END_ID, ids), numbers > most
 
     def _taken(self, text: tf.Tensor, protect: bool | None = None) -> Taken:
         """What the model reads of texts, and what is kept from it; the translator's own options unless given."""
@@ -317,12 +326,18 @@ class Translator(Exploring, tf.Module):
         """Maps ids (batch, hypotheses, length) to texts (batch, hypotheses), with its own options unless given."""
         protect = self.options.protect if protect is None else protect
         replace_unknown = self.options.replace_unknown if replace_unknown is None else replace_unknown
+        return self._writer(protect, replace_unknown)(taken, source_ids, ids)
+
+    def _text_of(
+        self, taken: Taken, source_ids: tf.Tensor, ids: tf.Tensor, protect: bool, replace_unknown: bool
+    ) -> tf.Tensor:
         target = self.tokenizers.target
         shape = tf.shape(ids)[:2]
         flat = tf.reshape(ids, [shape[0] * shape[1], tf.shape(ids)[2]])
         if not (protect or replace_unknown):
             return tf.reshape(target.detokenize(flat), shape)
-        source_ids, taken = tf.repeat(source_ids, shape[1], axis=0), taken.repeated(shape[1])
+        row = tf.repeat(tf.range(shape[0]), shape[1])
+        source_ids, taken = tf.gather(source_ids, row), taken.rows(row)
         alignment = self._align(self._attend(source_ids, flat), source_ids, flat)
         words = self._aligned_words(taken.text, alignment) if replace_unknown else None
         if not protect:

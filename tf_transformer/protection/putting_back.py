@@ -42,7 +42,7 @@ def put_back(
     part += parts * tf.range(rows)[:, None]
     token = tf.reshape(tf.range(tf.size(number)), tf.shape(number))
     tokens = tf.RaggedTensor.from_value_rowids(
-        tf.boolean_mask(token, places.stays), tf.boolean_mask(part, places.stays), rows * parts
+        tf.boolean_mask(token, places.stays), tf.boolean_mask(part, places.stays), rows * parts, validate=False
     )
     texts = tf.reshape(write(tokens), [rows, parts])
     first = tf.gather(tf.pad(tokens.values, [[0, 1]]), tokens.row_starts())  # of any part without a token, whatever

@@ -44,9 +44,15 @@ class Taken(NamedTuple):
     before: tf.Tensor
     until: tf.Tensor
 
-    def repeated(self, times: tf.Tensor) -> Taken:
-        """Each row so many times."""
-        return Taken(*(tf.repeat(each, times, axis=0) for each in self))
+    def rows(self, numbers: tf.Tensor) -> Taken:
+        """The rows of these numbers, int (rows,)."""
+        return Taken(*(tf.gather(each, numbers) for each in self))
+
+    @classmethod
+    def specs(cls) -> Taken:
+        """What each is, for a graph that takes them."""
+        text, flags = tf.TensorSpec([None, None], tf.string), tf.TensorSpec([None, None], tf.bool)
+        return cls(tf.TensorSpec([None], tf.string), text, flags, flags, flags, flags, text, text)
 
 
 def take_out(texts: tf.Tensor, placeholders: bool) -> Taken:

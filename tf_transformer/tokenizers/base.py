@@ -76,9 +76,12 @@ class Tokenizer(tf.Module):
         """
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
-        ids = tf.cast(ids, tf.int32)
-        special = (ids == PAD_ID) | (ids == START_ID) | (ids == END_ID)
-        return self._join(tf.ragged.boolean_mask(ids, ~special))
+        values = tf.cast(ids.values, tf.int32)
+        stays = (values != PAD_ID) & (values != START_ID) & (values != END_ID)
+        # As tf.ragged.boolean_mask does, with a third of its operations: these lines are in many graphs.
+        stay_before = tf.pad(tf.cumsum(tf.cast(stays, ids.row_splits.dtype)), [[1, 0]])
+        row_splits = tf.gather(stay_before, ids.row_splits)
+        return self._join(tf.RaggedTensor.from_row_splits(tf.boolean_mask(values, stays), row_splits, validate=False))
 
     def detokenize_with(self, ids: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
         """Joins ids into texts, with a word in the place of each unknown token.
@@ -96,11 +99,14 @@ class Tokenizer(tf.Module):
         counts = tf.reduce_sum(tf.cast(unknown, tf.int64), axis=1) + 1
         part_of_token = tf.boolean_mask(behind + tf.cumsum(counts, exclusive=True)[:, None], ~unknown)
         known = tf.boolean_mask(ids, ~unknown)
-        parts = self.detokenize(tf.RaggedTensor.from_value_rowids(known, part_of_token, tf.reduce_sum(counts)))
+        parts = self.detokenize(
+            tf.RaggedTensor.from_value_rowids(known, part_of_token, tf.reduce_sum(counts), validate=False)
+        )
         # One part more than words: nothing stands before the first.
-        words = tf.concat([tf.fill([tf.shape(ids)[0], 1], ""), tf.ragged.boolean_mask(words, unknown)], axis=1)
-        joined = tf.RaggedTensor.from_row_lengths(tf.strings.join([words.flat_values, parts], " "), counts)
-        text = tf.strings.reduce_join(joined, axis=1, separator=" ")
+        words, unknown = tf.pad(words, [[0, 0], [1, 0]]), tf.pad(unknown, [[0, 0], [1, 0]], constant_values=True)
+        joined = tf.strings.join([tf.boolean_mask(words, unknown), parts], " ")
+        rows = tf.shape(ids)[0]
+        text = tf.strings.unsorted_segment_join(joined, tf.repeat(tf.range(rows), counts), rows, separator=" ")
         return tf.strings.strip(tf.strings.regex_replace(text, " +", " "))
 
     def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
