@@ -58,10 +58,10 @@ def test_rows_change_the_recipe_over_what_is_set_for_all(tmp_path):
 def test_what_is_set_from_outside_replaces_the_file_s_but_no_row_s(tmp_path):
     rows = {"base": {}, "wide": {"model.dff": 64}}
     path = write(tmp_path, set={"training.steps": 140}, rows=rows)
-    _, runs = load_sweep(path, ["training.steps=70", "model.dff=32", "seed=9"])
+    _, runs = load_sweep(path, ["training.steps=70", "model.dff=32"])
     base, wide = (run.load() for run in runs)
-    assert (base.training.steps, base.model.dff, base.seed) == (70, 32, 1)
-    assert (wide.training.steps, wide.model.dff, wide.seed) == (70, 64, 1)
+    assert (base.training.steps, base.model.dff) == (70, 32)
+    assert (wide.training.steps, wide.model.dff) == (70, 64)
 
 
 def test_a_row_that_is_there_twice_is_told(tmp_path):
@@ -81,6 +81,8 @@ def test_a_row_that_is_there_twice_is_told(tmp_path):
         ({"rows": {"base": {}, "more": {"modle.dff": 3}}}, "row more: --set modle.dff=3: unknown key modle.dff"),
         ({"seeds": [1, 1]}, "a seed occurs twice"),
         ({"seeds": []}, "seeds: "),
+        ({"set": {"seed": 9}}, "set has a seed; list the seeds of a sweep under its key seeds"),
+        ({"rows": {"base": {}, "other": {"seed": 9}}}, "row other has a seed; list the seeds"),
         ({"seeds": ["a"]}, "seeds.0: "),
         ({"vary": {}}, "a sweep has the keys name, recipe, set, rows, seeds"),
     ],
@@ -90,6 +92,11 @@ def test_mistakes(tmp_path, changes, told):
     with pytest.raises(UserError) as error:
         load_sweep(path)
     assert str(error.value).startswith(str(path)) and told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_seed_from_outside_is_told(tmp_path):
+    with pytest.raises(UserError, match="--set has a seed; list the seeds of a sweep under its key seeds"):
+        load_sweep(write(tmp_path), ["training.steps=70", "seed=9"])
 
 
 @pytest.mark.parametrize("text", [None, "", "rows: [", "- a"])

@@ -101,6 +101,11 @@ def load_sweep(path: str | Path, overrides: Sequence[str] = ()) -> tuple[Sweep, 
         key = ".".join(map(str, first["loc"])) or "the file"
         known = ", ".join(Sweep.model_fields)
         raise UserError(f"{path}: {key}: {first['msg']}; a sweep has the keys {known}") from None
+    given = {"set": sweep.set, **{f"row {row}": settings or {} for row, settings in sweep.rows.items()}}
+    given["--set"] = [override.partition("=")[0].strip() for override in overrides]
+    for place, keys in given.items():
+        if "seed" in keys:
+            raise UserError(f"{path}: {place} has a seed; list the seeds of a sweep under its key seeds")
     recipe = path.parent / sweep.recipe
     runs = []
     for seed in sweep.seeds:
