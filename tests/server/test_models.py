@@ -72,6 +72,13 @@ def test_alternatives_when_the_folder_is_gone(tiny_saved_model, tmp_path):
     assert len(found.others) == 1
 
 
+def test_a_model_that_vanished_since_the_command_looked_is_not_ready(tmp_path):
+    model = Models([Source("demo", tmp_path / "demo")])["demo"]
+    with pytest.raises(UserError, match="demo: the model's versions are gone; export it again"):
+        model.load_newest()
+    model.batcher.stop()
+
+
 class Odd(Version):
     """Version 2 fails when it is asked for the first time."""
 

@@ -210,6 +210,8 @@ class ServedModel:
         """
         versions = self.source.versions()
         number = max(versions, default=self.number)
+        if number is None:
+            raise UserError(f"{self.source.folder}: the model's versions are gone; export it again")
         if number == self.number:
             return
         self.loading = number
