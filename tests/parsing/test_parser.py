@@ -9,10 +9,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.eager import eagerly
 from tests.export.conftest import with_nothing_but
 from tests.parsing.random_parser import MAX_LENGTH, SENTENCES, assert_scores_are_those_of_the_trees, make_parser
+from tf_transformer.decoding import beam_search, shift_right
 from tf_transformer.export import export_saved_model
 from tf_transformer.parsing import linearise, read_tree
+from tf_transformer.parsing import parser as parser_module
+from tf_transformer.tokenizers.base import END_ID, START_ID
 
 TEXTS = [sentence for sentence, _ in SENTENCES]
 
@@ -70,6 +74,34 @@ def test_a_sentence_alone_has_the_tree_that_it_has_in_a_batch(parser):
 
 def test_a_score_is_that_of_the_tree(parser):
     assert_scores_are_those_of_the_trees(parser)
+
+
+def test_of_its_hypotheses_it_takes_the_one_that_its_words_and_its_decoder_find_likeliest(monkeypatch):
+    found = []
+
+    def recorded(*arguments, **options):
+        found.append(beam_search(*arguments, **options))
+        return found[-1]
+
+    monkeypatch.setattr(parser_module, "beam_search", recorded)
+    parser = make_parser(seed=2, told="tree_state", tags=True, word_loss=0.5, beam_size=4, extra_length=12)
+    with eagerly():
+        output = parser.parse([*TEXTS, ""])
+    ((ids, scores),) = found
+    differ = 0
+    for place, text in enumerate(TEXTS):
+        source = tf.constant([[*parser.tokenizers.source.tokenize([text]).to_list()[0], END_ID]])
+        context, totals = parser.model.encoder(source), []
+        for hypothesis, score in zip(ids[place], scores[place].numpy(), strict=True):
+            penalty = ((5 + np.count_nonzero(hypothesis)) / 6) ** 0.6
+            loss = parser.model.told.loss_of_words(source, shift_right(hypothesis[None], START_ID), context)
+            totals.append(score - loss.numpy()[0] / penalty)
+        best = int(np.argmax(totals))
+        differ += best != 0
+        tokens = parser.tokenizers.target.detokenize(ids[place, best][None]).numpy()[0].decode()
+        assert " ".join(linearise(read_tree(output["tree"][place].numpy().decode()), tags=True)) == tokens
+        assert output["score"][place] == scores[place, best]
+    assert differ and output["tree"].numpy()[-1] == b""
 
 
 IN_A_NEW_PROCESS = """

@@ -173,14 +173,14 @@ class TreeState(NextWord):
             context: the encoder's output, float (batch, source_len, d_model).
 
         Returns:
-            A float32 scalar, the sum over all words of five cross-entropies.
+            float32 (batch,), for each sentence the sum over its words of five cross-entropies.
         """
         targets, is_word = self.word_targets(source_ids, target_ids)
         logits, total, start = ops.cast(self.words(context), "float32"), 0.0, 0
         for number, classes in enumerate(self.word_classes):
             of_these = logits[:, :, start : start + classes]
             losses = ops.sparse_categorical_crossentropy(targets[:, :, number], of_these, from_logits=True)
-            total, start = total + ops.sum(losses * is_word), start + classes
+            total, start = total + ops.sum(losses * is_word, axis=1), start + classes
         return total
 
     def word_targets(self, source_ids: Any, target_ids: Any) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 from tf_transformer.decoding.stepper import Stepper
 from tf_transformer.layers.arguments import NORM_EPSILON, check_head
@@ -231,7 +232,7 @@ class Transformer(SequenceModel):
         )
         scores = {"encoder": encoder_scores, "decoder": decoder_scores["self"], "cross": decoder_scores["cross"]}
         if training and self.word_loss and self.loss_projects:
-            scores["further_loss"] = self.word_loss * self.told.loss_of_words(source_ids, target_ids, context)
+            scores["further_loss"] = self.word_loss * ops.sum(self.told.loss_of_words(source_ids, target_ids, context))
         return x, scores
 
     def stepper(self) -> Stepper:

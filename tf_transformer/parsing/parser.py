@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tf_transformer.decoding import beam_search
+from tf_transformer.decoding import beam_search, length_penalty, shift_right
+from tf_transformer.export.search import lengths
 from tf_transformer.export.signature_options import Output
 from tf_transformer.export.translator import TEXT, Translator
 from tf_transformer.parsing.grammar import TreeGrammar
@@ -92,10 +93,28 @@ class Parser(Translator):
                 END_ID,
                 options.beam_size,
                 options.alpha,
+                options.beam_size,
                 grammar=grammar,
                 length_offset=options.length_offset,
             )
-        return ids[:, 0], tf.where(words > 0, scores[:, 0], 0.0)
+            best = self._best_by_words(source_ids, ids, scores)
+        ids, scores = (tf.gather(each, best, batch_dims=1) for each in (ids, scores))
+        return ids, tf.where(words > 0, scores, 0.0)
+
+    def _best_by_words(self, source_ids: tf.Tensor, ids: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+        """Which hypothesis is the best, int32 (batch,), counting what the words tell where the model learned that."""
+        told, options = getattr(self.model, "told", None), self.options
+        if options.beam_size > 1 and getattr(told, "word_loss", False):
+            context = self.model.encoder(source_ids, training=False)
+
+            def of_words(hypothesis: tf.Tensor) -> tf.Tensor:
+                log_probs = -told.loss_of_words(source_ids, shift_right(hypothesis, START_ID), context)
+                return log_probs / length_penalty(lengths(hypothesis), options.alpha, options.length_offset)
+
+            # One hypothesis of each sentence at a time: what is worked out grows with the square of the length.
+            each = tf.map_fn(of_words, tf.transpose(ids, [1, 0, 2]), fn_output_signature=tf.float32)
+            scores += tf.transpose(each)
+        return tf.argmax(scores, axis=1, output_type=tf.int32)
 
     def _brackets(self, ids: tf.Tensor, words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Writes trees, ids (batch, length), as Penn brackets; and tells which had no room for all words."""
