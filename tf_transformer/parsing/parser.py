@@ -26,8 +26,10 @@ class Parser(Translator):
     then has those behind the last of the model's own tree as its last children. A round bracket in a word becomes
     `-LRB-` or `-RRB-`, as treebanks have it; a sentence without words has an empty tree.
 
-    The search writes nothing but trees (`TreeGrammar`). `translate` and the other signatures search without a grammar,
-    and give what the model writes as it is: a linearised tree, or something that is none.
+    The search writes nothing but trees (`TreeGrammar`). Where the model has learned what each word tells of the tree
+    around it (`word_loss`), it takes the hypothesis for which the log-probabilities of both add up to most. `translate`
+    and the other signatures search without a grammar, and give what the model writes as it is: a linearised tree, or
+    something that is none.
 
     Args:
         model: as a `Translator` has it.
