@@ -87,10 +87,10 @@ class Case:
 HEADS = {"num_heads": 2, "key_dim": 3, "value_dim": 5}
 RATES = {"dropout_rate": 0.2, "attention_dropout_rate": 0.3, "activation_dropout_rate": 0.4}
 LAYER = {"d_model": 8, **HEADS, "dff": 16, **RATES, "norm_first": True, "activation": "gelu", "norm_epsilon": 1e-5}
-BRACKETS = {"opening_brackets": [11, 13], "closing_brackets": [12, 14], "word_loss": False}
+BRACKETS = {"opening_brackets": [11, 13], "closing_brackets": [12, 14], "tree_loss": False}
 WORDS = list(range(1, 11))  # so many that some are in any source
 TREES = np.array([[11, 3, 13, 4], [13, 5, 6, 0]], "int32")
-TOLD = {"next_word": None, "tree_state": [WORDS, WORDS, [11, 13], [12, 14]], "word_loss": 0.0, "decoder_layers": 2}
+TOLD = {"next_word": None, "tree_state": [WORDS, WORDS, [11, 13], [12, 14]], "tree_loss": 0.0, "decoder_layers": 2}
 STACK = {"num_layers": 1, **LAYER, "position": "learned", "max_length": 9, "scale_embeddings": False}
 
 CASES = [

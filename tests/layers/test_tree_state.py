@@ -92,7 +92,7 @@ def built(layer):
     return layer
 
 
-def of_words(tokens):
+def of_words_of(tokens):
     """What each word is to tell, by hand: its token, brackets closed, opened behind it, label between, last opened."""
     found, path = [], []
     for place, token in enumerate(tokens):
@@ -118,35 +118,81 @@ def of_words(tokens):
 def test_what_words_are_to_tell(layer, tree):
     """The words are in the source with other pieces between them, and the closing token behind."""
     tokens = linearise(tree, tags=True)
-    expected = of_words(tokens)
+    expected = of_words_of(tokens)
     source = np.array([[*itertools.chain(*([5, 15] for _ in expected)), 3, 0]])
     targets, is_word = layer.word_targets(source, np.array([[2, *(IDS[token] for token in tokens), 0]]))
     assert is_word.numpy()[0].tolist() == [1.0, 0.0] * len(expected) + [0.0, 0.0]
     assert targets.numpy()[0, : 2 * len(expected) : 2].tolist() == expected
 
 
-def test_the_loss_of_words_is_a_sum_of_cross_entropies():
-    layer = reference.randomise(built(TreeState(8, 20, SIZE, *TOLD, word_loss=True)))
-    kernel, bias = layer.words.get_weights()
-    trees = [["(S", "(NP", "DT", ")NP", "NN", ")S"], ["(S", "NN", ")S"]]
-    source = np.array([[5, 15, 6, 3], [7, 3, 0, 0]])
-    target = np.zeros((2, 7), int)
+def constituents(tokens):
+    """First word, last word and label of each constituent, by a stack."""
+    found, path, words = [], [], 0
+    for token in tokens:
+        if token[0] == "(":
+            path.append((words, LABELS.index(token[1:]) + 1))
+        elif token[0] == ")":
+            first, label = path.pop()
+            found.append((first, words - 1, label))
+        else:
+            words += 1
+    return found
+
+
+def by_definition(layer, tokens, words):
+    """Both parts of a tree's loss; `words` is the encoder's output at each word, float64 (words, 8)."""
+    layers = {each.name: [weight.astype("float64") for weight in each.get_weights()] for each in layer.spans._layers}
+    layers["words"] = [weight.astype("float64") for weight in layer.words.get_weights()]
+
+    def dense(name, x):
+        kernel, bias = layers[name]
+        return x @ kernel + bias
+
+    def cross_entropy(logits, target):
+        return np.log(np.exp(logits).sum()) - logits[target]
+
+    of_words = 0.0
+    for state, classes in zip(words, of_words_of(tokens), strict=True):
+        parts = np.split(dense("words", state), np.cumsum([SIZE, 13, 13, len(LABELS) + 1]))
+        of_words += sum(cross_entropy(part, each) for part, each in zip(parts, classes, strict=True))
+    found, of_spans = constituents(tokens), 0.0
+    for first, last in itertools.combinations_with_replacement(range(len(words)), 2):
+        logit = dense("first", words[first]) @ dense("last", words[last]) / 8**0.5 + float(layer.spans.bias)
+        probability = 1 / (1 + np.exp(-logit))
+        is_one = any((first, last) == (each[0], each[1]) for each in found)
+        of_spans -= np.log(probability if is_one else 1 - probability)
+    for first, last, label in found:
+        hidden = dense("first_of_label", words[first]) + dense("last_of_label", words[last])
+        of_spans += cross_entropy(dense("label", np.maximum(hidden, 0)), label)
+    return of_words, of_spans
+
+
+def test_the_loss_of_a_tree_is_a_sum_of_cross_entropies():
+    """Some trees have a constituent that is the only part of another, and sentences have pieces between their words."""
+    layer = reference.randomise(built(TreeState(8, 20, SIZE, *TOLD, tree_loss=True)))
+    trees = [
+        ["(S", "(NP", "DT", ")NP", "NN", ")S"],
+        ["(S", "NN", ")S"],
+        ["(S", "(VP", "(NP", "DT", "NN", ")NP", ")VP", ")S"],
+    ]
+    source = np.array([[5, 15, 6, 3], [7, 3, 0, 0], [5, 15, 6, 3]])
+    target = np.zeros((3, 10), int)
     for row, tree in zip(target, trees, strict=True):
         row[: len(tree) + 1] = [2, *(IDS[token] for token in tree)]
-    context = np.random.default_rng(1).standard_normal((2, 4, 8)).astype("float32")
-    expected = np.zeros(2)
-    for row, tree in enumerate(trees):
-        words = context[row, np.isin(source[row], BEGINNING[1:])].astype("float64")
-        for states, classes in zip(words, of_words(tree), strict=True):
-            parts = np.split(states @ kernel + bias, np.cumsum([SIZE, 13, 13, len(LABELS) + 1]))
-            expected[row] += sum(
-                np.log(np.exp(part).sum()) - part[each] for part, each in zip(parts, classes, strict=True)
-            )
-    np.testing.assert_allclose(layer.loss_of_words(source, target, context), expected, rtol=1e-5)
+    context = np.random.default_rng(1).standard_normal((3, 4, 8)).astype("float32")
+    expected = np.array(
+        [
+            by_definition(layer, tree, states[np.isin(row, BEGINNING[1:])].astype("float64"))
+            for tree, states, row in zip(trees, context, source, strict=True)
+        ]
+    )
+    np.testing.assert_allclose(layer.loss_of_words(source, target, context), expected[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(layer.loss_of_spans(source, target, context), expected[:, 1], rtol=1e-5)
+    np.testing.assert_allclose(layer.loss_of_tree(source, target, context), expected.sum(axis=1), rtol=1e-5)
 
 
 @pytest.mark.thorough
-def test_a_step_adds_the_loss_of_words():
+def test_a_step_adds_the_loss_of_the_trees():
     """Over the whole batch's tokens, whatever parts it is worked on in, and with R-Drop the mean of both passes."""
     tree = [IDS[token] for token in ["(S", "(NP", "DT", "NN", ")NP", "(VP", "NN", ")VP", ")S"]]
     source = np.array([[5, 6, 7, 3], [5, 6, 7, 3]])
@@ -158,18 +204,18 @@ def test_a_step_adds_the_loss_of_words():
         model.compile(keras.optimizers.SGD(0.0), SmoothedCrossEntropy(0.1, r_drop))
         return model, model.train_on_batch(x, y)
 
-    model, with_it = loss_of(word_loss=0.5)
-    further = 0.5 * model.told.loss_of_words(*x, model.encoder(source)).numpy().sum() / y.size
+    model, with_it = loss_of(tree_loss=0.5)
+    further = 0.5 * model.told.loss_of_tree(*x, model.encoder(source)).numpy().sum() / y.size
     plain = float(SmoothedCrossEntropy(0.1)(y, model(x)))
     assert further > 0.01
     assert with_it == pytest.approx(plain + further, rel=1e-4)
-    assert loss_of(word_loss=0.5, parts=2, r_drop=3.0)[1] == pytest.approx(with_it, rel=1e-4)
+    assert loss_of(tree_loss=0.5, parts=2, r_drop=3.0)[1] == pytest.approx(with_it, rel=1e-4)
     assert float(model.evaluate(x, y, verbose=0)) == pytest.approx(plain, rel=1e-4)
 
 
-def test_the_loss_of_words_needs_the_state():
-    with pytest.raises(ValueError, match="word_loss must be 0 or more, and 0 without tree_state, got 0.5"):
-        Transformer(**SIZES, **VOCABULARIES, word_loss=0.5)
+def test_the_loss_of_trees_needs_the_state():
+    with pytest.raises(ValueError, match="tree_loss must be 0 or more, and 0 without tree_state, got 0.5"):
+        Transformer(**SIZES, **VOCABULARIES, tree_loss=0.5)
 
 
 def model_of(**changes):

@@ -220,8 +220,8 @@ def test_the_other_recipes_build_at_full_size(name, vocab_size, parameters):
         ("none", {"key_dim": 5, "value_dim": 3}),
         ("all", {"decoder_layers": 1}),
         ("target", {"tree_state": [[3], [4], [5, 7, 9], [6, 8, 10]]}),
-        ("none", {"tree_state": [[3], [4], [5, 7, 9], [6, 8, 10]], "word_loss": 0.5}),
-        ("all", {"tree_state": [[3], [4], [5, 7, 9], [6, 8, 10]], "word_loss": 0.5}),
+        ("none", {"tree_state": [[3], [4], [5, 7, 9], [6, 8, 10]], "tree_loss": 0.5}),
+        ("all", {"tree_state": [[3], [4], [5, 7, 9], [6, 8, 10]], "tree_loss": 0.5}),
         ("target", {"dropout_rate": 0.2, "attention_dropout_rate": 0.3, "activation_dropout_rate": 0.4}),
     ],
 )

@@ -30,7 +30,7 @@ def tagged(tree):
     return " ".join(next(tags) if token == "XX" else token for token in tree.split())
 
 
-def make_parser(seed, told=None, tags=False, word_loss=0.0, **options):
+def make_parser(seed, told=None, tags=False, tree_loss=0.0, **options):
     pairs = [(sentence, tagged(tree) if tags else tree) for sentence, tree in SENTENCES]
     tokenizers = train_parsing_tokenizers(pairs, vocab_size=300)
     sizes = {"input_vocab_size": 300, "target_vocab_size": tokenizers.target.vocab_size}
@@ -38,7 +38,7 @@ def make_parser(seed, told=None, tags=False, word_loss=0.0, **options):
     tokens = {"next_word": next_word_tokens, "tree_state": tree_state_tokens}
     more = {told: tokens[told](tokenizers)} if told else {}
     model = Transformer(
-        1, 16, 2, 32, **sizes, share_embeddings="target", max_length=MAX_LENGTH, word_loss=word_loss, **more
+        1, 16, 2, 32, **sizes, share_embeddings="target", max_length=MAX_LENGTH, tree_loss=tree_loss, **more
     )
     return Parser(model, tokenizers, DecodingOptions(**options))
 

@@ -76,7 +76,7 @@ def test_a_score_is_that_of_the_tree(parser):
     assert_scores_are_those_of_the_trees(parser)
 
 
-def test_of_its_hypotheses_it_takes_the_one_that_its_words_and_its_decoder_find_likeliest(monkeypatch):
+def test_of_its_hypotheses_it_takes_the_one_that_its_encoder_and_its_decoder_find_likeliest(monkeypatch):
     found = []
 
     def recorded(*arguments, **options):
@@ -84,7 +84,7 @@ def test_of_its_hypotheses_it_takes_the_one_that_its_words_and_its_decoder_find_
         return found[-1]
 
     monkeypatch.setattr(parser_module, "beam_search", recorded)
-    parser = make_parser(seed=2, told="tree_state", tags=True, word_loss=0.5, beam_size=4, extra_length=12)
+    parser = make_parser(seed=2, told="tree_state", tags=True, tree_loss=0.5, beam_size=4, extra_length=12)
     with eagerly():
         output = parser.parse([*TEXTS, ""])
     ((ids, scores),) = found
@@ -94,7 +94,7 @@ def test_of_its_hypotheses_it_takes_the_one_that_its_words_and_its_decoder_find_
         context, totals = parser.model.encoder(source), []
         for hypothesis, score in zip(ids[place], scores[place].numpy(), strict=True):
             penalty = ((5 + np.count_nonzero(hypothesis)) / 6) ** 0.6
-            loss = parser.model.told.loss_of_words(source, shift_right(hypothesis[None], START_ID), context)
+            loss = parser.model.told.loss_of_tree(source, shift_right(hypothesis[None], START_ID), context)
             totals.append(score - loss.numpy()[0] / penalty)
         best = int(np.argmax(totals))
         differ += best != 0

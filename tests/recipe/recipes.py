@@ -41,7 +41,7 @@ model: {kind: transformer, preset: null, num_layers: 1, decoder_layers: null, d_
   dropout_rate: 0.1, attention_dropout_rate: 0.0, activation_dropout_rate: 0.0, key_dim: null, value_dim: null,
   norm_first: false, norm_epsilon: 1.0e-6, activation: relu,
   position: sinusoidal, scale_embeddings: true, output_bias: false, window: null, next_word: false, tree_state: false,
-  word_loss: 0.0, alignment_head: null, max_length: 512, share_embeddings: all}
+  tree_loss: 0.0, alignment_head: null, max_length: 512, share_embeddings: all}
 training: {steps: 10, schedule: transformer, warmup_steps: 4000, learning_rate: null, learning_rate_scale: 1.0,
   weight_decay: 0.0, clip_norm: null, ema: null, label_smoothing: 0.1, r_drop: 0.0, alignment_weight: 0.05,
   gradient_accumulation: 1, parallel_parts: 1, precision: float32, jit_compile: false, steps_per_execution: 1,

@@ -44,7 +44,7 @@ def test_what_a_model_has_no_use_for_are_keys_of_a_recipe(kind):
 def test_model_arguments_are_those_that_count_parameters_takes():
     arguments = load_recipe(DEMO).model.arguments(1000, 900)
     assert (arguments.pop("input_vocab_size"), arguments.pop("target_vocab_size")) == (1000, 900)
-    assert set(arguments) == set(DEFAULTS["model"]) - {"kind", "preset", "next_word", "tree_state", "word_loss"}
+    assert set(arguments) == set(DEFAULTS["model"]) - {"kind", "preset", "next_word", "tree_state", "tree_loss"}
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -150,7 +150,7 @@ def _train(
     tokens = {"next_word": next_word_tokens, "tree_state": tree_state_tokens}
     told = {key: tokens[key](tokenizers) for key in tokens if getattr(recipe.model, key) and key not in without}
     if "tree_state" in told:
-        told["word_loss"] = recipe.model.word_loss
+        told["tree_loss"] = recipe.model.tree_loss
     with strategy.scope():
         model = make_model(recipe, *sizes, **told)
     kind, devices = recipe.model.kind, strategy.num_replicas_in_sync

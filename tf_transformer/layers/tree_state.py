@@ -13,6 +13,7 @@ from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.next_word import NextWord, marked
+from tf_transformer.layers.span_scorer import SpanScorer
 
 # How many constituents without a word are told apart; more count as so many. Without this number a model can't tell how
 # often it has opened the same label in a row.
@@ -46,7 +47,7 @@ class TreeState(NextWord):
         writing: the target tokens that stand for a word.
         opening_brackets: the target tokens that open a constituent, each of another label.
         closing_brackets: the target tokens that close one, the innermost whichever its label.
-        word_loss: whether there is a `loss_of_words`, which has weights of its own.
+        tree_loss: whether there is a `loss_of_tree`, which has weights of its own.
 
     Raises:
         ValueError: sizes that are not positive integers, or tokens that the vocabularies have not.
@@ -71,7 +72,7 @@ class TreeState(NextWord):
         writing: Sequence[int],
         opening_brackets: Sequence[int],
         closing_brackets: Sequence[int],
-        word_loss: bool = False,
+        tree_loss: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(input_vocab_size, target_vocab_size, opening, writing, **kwargs)
@@ -87,8 +88,10 @@ class TreeState(NextWord):
         self.empty = TokenEmbedding(MOST_EMPTY + 1, self.d_model, name="empty", dtype=self.dtype_policy)
         # How many classes each of the things has that a word is to tell; see `word_targets`.
         self.word_classes = [self.target_vocab_size, *[MOST_BRACKETS + 1] * 2, *[self._no_parent] * 2]
-        self.word_loss = bool(word_loss)
-        self.words = Dense(sum(self.word_classes), name="words", dtype=self.dtype_policy) if word_loss else None
+        self.tree_loss = bool(tree_loss)
+        if tree_loss:
+            self.words = Dense(sum(self.word_classes), name="words", dtype=self.dtype_policy)
+            self.spans = SpanScorer(self.d_model, self._no_parent, name="spans", dtype=self.dtype_policy)
 
     @property
     def opening_brackets(self) -> list[int]:
@@ -105,8 +108,9 @@ class TreeState(NextWord):
         self.first.build(context_shape)
         self.labels.build()
         self.empty.build()
-        if self.words is not None:
+        if self.tree_loss:
             self.words.build(context_shape)
+            self.spans.build(context_shape)
 
     def memory(self, context: Any) -> Any:
         """What can be told of words, float (batch, 3 source_len, d_model): of the next one, the last and the first."""
@@ -161,11 +165,12 @@ class TreeState(NextWord):
         empty = ops.sum(ops.cast(opens & (numbers > latest_other), "int32"), axis=2)
         return {"next": coming, "last": coming - 1, "first": first, "label": label, "parent": parent, "empty": empty}
 
-    def loss_of_words(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
-        """Sums the cross-entropies of what each word's encoder output is to tell of the tree around it.
+    def loss_of_tree(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
+        """Tells how unlikely trees are by the encoder's output alone: by what each word tells, and each span of words.
 
         So the encoder learns about trees from every word directly, and not by way of the decoder alone. To read the
-        whole tree off such labels is "constituent parsing as sequence labeling" (Gomez-Rodriguez and Vilares, 2018).
+        whole tree off the words' labels is "constituent parsing as sequence labeling" (Gomez-Rodriguez and Vilares,
+        2018), and off the spans a "minimal span-based parser" (Stern et al., 2017).
 
         Args:
             source_ids: int (batch, source_len); 0 is padding.
@@ -173,8 +178,13 @@ class TreeState(NextWord):
             context: the encoder's output, float (batch, source_len, d_model).
 
         Returns:
-            float32 (batch,), for each sentence the sum over its words of five cross-entropies.
+            float32 (batch,), for each sentence the sum of its cross-entropies: five of each word, one of each span
+            whether it is a constituent, and one of each constituent's label.
         """
+        return self.loss_of_words(source_ids, target_ids, context) + self.loss_of_spans(source_ids, target_ids, context)
+
+    def loss_of_words(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
+        """The words' part of `loss_of_tree`; see `word_targets`."""
         targets, is_word = self.word_targets(source_ids, target_ids)
         logits, total, start = ops.cast(self.words(context), "float32"), 0.0, 0
         for number, classes in enumerate(self.word_classes):
@@ -183,12 +193,38 @@ class TreeState(NextWord):
             total, start = total + ops.sum(losses * is_word, axis=1), start + classes
         return total
 
+    def loss_of_spans(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
+        """The spans' part of `loss_of_tree`: all spans that begin and end with a word, whole words as one position."""
+        tokens, places = ops.cast(target_ids, "int32"), self.places(source_ids)
+        written = ops.sum(self.written(tokens), axis=1, keepdims=True)
+        is_word = (places >= 0) & (places < written)
+        state = self.follow(self.so_far(tokens))
+        # A constituent is known where the next token closes it.
+        closes = _next(ops.take(ops.convert_to_tensor(self._closes), tokens, axis=0)) > 0
+        first, last = (
+            ops.cast(
+                ops.expand_dims(closes, axis=2)
+                & ops.equal(ops.expand_dims(state[name], axis=2), ops.expand_dims(places, axis=1)),
+                context.dtype,
+            )
+            for name in ("first", "last")
+        )
+        # One constituent may be the only part of another: the span is the same.
+        is_constituent = ops.minimum(ops.matmul(ops.transpose(first, (0, 2, 1)), last), 1.0)
+        starts, ends = ops.expand_dims(places, axis=2), ops.expand_dims(places, axis=1)
+        is_span = ops.expand_dims(is_word, axis=2) & ops.expand_dims(is_word, axis=1) & (starts <= ends)
+        logits = self.spans(context)
+        of_spans = ops.where(is_span, ops.softplus(logits) - logits * ops.cast(is_constituent, "float32"), 0.0)
+        labels = self.spans.label_logits(context, first, last)
+        of_labels = ops.sparse_categorical_crossentropy(state["label"], labels, from_logits=True)
+        return ops.sum(of_spans, axis=(1, 2)) + ops.sum(of_labels * ops.cast(closes, "float32"), axis=1)
+
     def word_targets(self, source_ids: Any, target_ids: Any) -> tuple[Any, Any]:
         """Works out what each word is to tell of a tree.
 
         Args:
-            source_ids: as `loss_of_words` has them.
-            target_ids: as `loss_of_words` has them.
+            source_ids: as `loss_of_tree` has them.
+            target_ids: as `loss_of_tree` has them.
 
         Returns:
             int32 (batch, source_len, 5): the token that stands for the word; the number of constituents that close
@@ -201,13 +237,9 @@ class TreeState(NextWord):
         opens, written = ops.cast(labels > 0, "int32"), self.written(tokens)
         inside = self.follow(self.so_far(tokens))["label"]
 
-        def then(of_tokens: Any) -> Any:
-            """The same of the token after each."""
-            return ops.pad(of_tokens[:, 1:], [[0, 0], [0, 1]])
-
         # Of each token; a word's is the sum over the tokens from itself up to the next word.
-        closed = (1 - opens) * then(opens + written)  # the last one before constituents open, or the next word comes
-        features = [written * tokens, closes, opens, closed * inside, opens * then(written) * labels]
+        closed = (1 - opens) * _next(opens + written)  # the last one before constituents open, or the next word comes
+        features = [written * tokens, closes, opens, closed * inside, opens * _next(written) * labels]
         number = ops.cumsum(written, axis=1) - 1
         mine = ops.equal(ops.expand_dims(places, axis=2), ops.expand_dims(number, axis=1))
         # Whole numbers, which float32 holds; TensorFlow multiplies no matrices of int32 on a GPU.
@@ -217,4 +249,9 @@ class TreeState(NextWord):
 
     def get_config(self) -> dict[str, Any]:
         brackets = {"opening_brackets": self.opening_brackets, "closing_brackets": self.closing_brackets}
-        return {**super().get_config(), "d_model": self.d_model, **brackets, "word_loss": self.word_loss}
+        return {**super().get_config(), "d_model": self.d_model, **brackets, "tree_loss": self.tree_loss}
+
+
+def _next(of_tokens: Any) -> Any:
+    """The same of the token after each, (batch, length); 0 after the last."""
+    return ops.pad(of_tokens[:, 1:], [[0, 0], [0, 1]])

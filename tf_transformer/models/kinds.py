@@ -62,7 +62,7 @@ TRANSFORMER_ALONE = (
     "window",
     "next_word",
     "tree_state",
-    "word_loss",
+    "tree_loss",
 )
 
 # By `model.kind` of a recipe.

@@ -170,7 +170,7 @@ def count_parameters(
     norm_epsilon: float = NORM_EPSILON,
     scale_embeddings: bool = True,
     output_bias: bool = False,
-    word_loss: float = 0.0,
+    tree_loss: float = 0.0,
     alignment_head: Any = None,
 ) -> int:
     """Counts the trainable numbers of a `Transformer` without making it.
@@ -199,7 +199,7 @@ def count_parameters(
         norm_epsilon: has none.
         scale_embeddings: has none.
         output_bias: one number for each target token.
-        word_loss: unless it is 0, with `tree_state`, a projection onto what a word is to tell.
+        tree_loss: unless it is 0, with `tree_state`, projections onto what each word and each span is to tell.
         alignment_head: has none.
 
     Returns:
@@ -234,9 +234,10 @@ def count_parameters(
         # Keras takes seconds to import, and few ask for it.
         from tf_transformer.layers.tree_state import MOST_BRACKETS, MOST_EMPTY
 
-        if word_loss:
+        if tree_loss:
             labels = len(tree_state[2]) + 1
             told += _dense(d_model, target_vocab_size + 2 * (MOST_BRACKETS + 1) + 2 * labels)
+            told += 4 * _dense(d_model, d_model) + _dense(d_model, labels) + 1
         told += 2 * d_model * d_model + (2 * (len(tree_state[2]) + 1) + MOST_EMPTY + 1) * d_model
     layers = num_layers * encoder_layer + (num_layers if decoder_layers is None else decoder_layers) * decoder_layer
     bias = target_vocab_size if output_bias else 0

@@ -55,8 +55,8 @@ class Transformer(SequenceModel):
         norm_epsilon: of the layer normalisations.
         scale_embeddings: whether embeddings are multiplied by `sqrt(d_model)`, as in the paper.
         output_bias: whether a bias is added to the logits; the paper has none.
-        word_loss: with `tree_state`: the weight of a further loss in `fit`, by which the encoder learns from every word
-            what the tree around it is; see `TreeState.loss_of_words`. 0 for none.
+        tree_loss: with `tree_state`: the weight of a further loss in `fit`, by which the encoder learns from every word
+            and span what the tree is; see `TreeState.loss_of_tree`. 0 for none.
         alignment_head: a layer of the decoder and a head, both counted from 0, whose attention to the source is the
             model's alignment, in place of the mean of all heads. It learns from alignments, where `fit` is given
             batches with some; see `SmoothedCrossEntropy`.
@@ -103,7 +103,7 @@ class Transformer(SequenceModel):
         norm_epsilon: float = NORM_EPSILON,
         scale_embeddings: bool = True,
         output_bias: bool = False,
-        word_loss: float = 0.0,
+        tree_loss: float = 0.0,
         alignment_head: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -160,14 +160,14 @@ class Transformer(SequenceModel):
         self.scale_embeddings = scale_embeddings
         self.window = encoder.window
         vocabularies = self.input_vocab_size, self.target_vocab_size
-        if not 0 <= word_loss < float("inf") or (word_loss and tree_state is None):
-            raise ValueError(f"word_loss must be 0 or more, and 0 without tree_state, got {word_loss!r}")
-        self.word_loss = float(word_loss)
+        if not 0 <= tree_loss < float("inf") or (tree_loss and tree_state is None):
+            raise ValueError(f"tree_loss must be 0 or more, and 0 without tree_state, got {tree_loss!r}")
+        self.tree_loss = float(tree_loss)
         self.next_word = self.tree_state = None
         self.told: NextWord | None = None  # the layer that tells the decoder something
         if tree_state is not None:
             told = self.told = TreeState(
-                d_model, *vocabularies, *tree_state, word_loss=word_loss > 0, name="tree_state", dtype=dtype
+                d_model, *vocabularies, *tree_state, tree_loss=tree_loss > 0, name="tree_state", dtype=dtype
             )
             self.tree_state = [told.opening, told.writing, told.opening_brackets, told.closing_brackets]
         elif next_word is not None:
@@ -231,8 +231,8 @@ class Transformer(SequenceModel):
             training=training,
         )
         scores = {"encoder": encoder_scores, "decoder": decoder_scores["self"], "cross": decoder_scores["cross"]}
-        if training and self.word_loss and self.loss_projects:
-            scores["further_loss"] = self.word_loss * ops.sum(self.told.loss_of_words(source_ids, target_ids, context))
+        if training and self.tree_loss and self.loss_projects:
+            scores["further_loss"] = self.tree_loss * ops.sum(self.told.loss_of_tree(source_ids, target_ids, context))
         return x, scores
 
     def stepper(self) -> Stepper:
@@ -267,5 +267,5 @@ class Transformer(SequenceModel):
             "window": self.window,
             "next_word": self.next_word,
             "tree_state": self.tree_state,
-            "word_loss": self.word_loss,
+            "tree_loss": self.tree_loss,
         }

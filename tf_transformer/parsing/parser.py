@@ -26,10 +26,10 @@ class Parser(Translator):
     then has those behind the last of the model's own tree as its last children. A round bracket in a word becomes
     `-LRB-` or `-RRB-`, as treebanks have it; a sentence without words has an empty tree.
 
-    The search writes nothing but trees (`TreeGrammar`). Where the model has learned what each word tells of the tree
-    around it (`word_loss`), it takes the hypothesis for which the log-probabilities of both add up to most. `translate`
-    and the other signatures search without a grammar, and give what the model writes as it is: a linearised tree, or
-    something that is none.
+    The search writes nothing but trees (`TreeGrammar`). Where the encoder has learned to tell the tree from each word
+    and span (`tree_loss`), the parser takes the hypothesis whose log-probabilities by encoder and decoder add up to
+    most. `translate` and the other signatures search without a grammar, and give what the model writes as it is: a
+    linearised tree, or something that is none.
 
     Args:
         model: as a `Translator` has it.
@@ -99,22 +99,22 @@ class Parser(Translator):
                 grammar=grammar,
                 length_offset=options.length_offset,
             )
-            best = self._best_by_words(source_ids, ids, scores)
+            best = self._best_hypothesis(source_ids, ids, scores)
         ids, scores = (tf.gather(each, best, batch_dims=1) for each in (ids, scores))
         return ids, tf.where(words > 0, scores, 0.0)
 
-    def _best_by_words(self, source_ids: tf.Tensor, ids: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-        """Which hypothesis is the best, int32 (batch,), counting what the words tell where the model learned that."""
+    def _best_hypothesis(self, source_ids: tf.Tensor, ids: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+        """Which hypothesis is the best, int32 (batch,), counting what the encoder tells where it learned that."""
         told, options = getattr(self.model, "told", None), self.options
-        if options.beam_size > 1 and getattr(told, "word_loss", False):
+        if options.beam_size > 1 and getattr(told, "tree_loss", False):
             context = self.model.encoder(source_ids, training=False)
 
-            def of_words(hypothesis: tf.Tensor) -> tf.Tensor:
-                log_probs = -told.loss_of_words(source_ids, shift_right(hypothesis, START_ID), context)
+            def by_encoder(hypothesis: tf.Tensor) -> tf.Tensor:
+                log_probs = -told.loss_of_tree(source_ids, shift_right(hypothesis, START_ID), context)
                 return log_probs / length_penalty(lengths(hypothesis), options.alpha, options.length_offset)
 
             # One hypothesis of each sentence at a time: what is worked out grows with the square of the length.
-            each = tf.map_fn(of_words, tf.transpose(ids, [1, 0, 2]), fn_output_signature=tf.float32)
+            each = tf.map_fn(by_encoder, tf.transpose(ids, [1, 0, 2]), fn_output_signature=tf.float32)
             scores += tf.transpose(each)
         return tf.argmax(scores, axis=1, output_type=tf.int32)
 

@@ -24,8 +24,8 @@ def check_task(recipe: Recipe) -> None:
             refuse("model.next_word", "is true; it must be false, since only of trees it is known which comes next")
         if recipe.model.tree_state:
             refuse("model.tree_state", "is true; it must be false, since task translation writes no trees")
-        if recipe.model.word_loss:
-            refuse("model.word_loss", f"is {recipe.model.word_loss}; it must be 0, since a translation is no tree")
+        if recipe.model.tree_loss:
+            refuse("model.tree_loss", f"is {recipe.model.tree_loss}; it must be 0, since a translation is no tree")
         if not recipe.evaluation.grammar:
             refuse("evaluation.grammar", "is false; it must be true, since task translation has no grammar")
         return
@@ -42,7 +42,7 @@ def check_task(recipe: Recipe) -> None:
             not (recipe.model.next_word and recipe.model.tree_state),
             "false with model.tree_state, which includes it",
         ),
-        ("model.word_loss", recipe.model.tree_state or not recipe.model.word_loss, "0 without model.tree_state"),
+        ("model.tree_loss", recipe.model.tree_state or not recipe.model.tree_loss, "0 without model.tree_state"),
         ("data.placeholders", not recipe.data.placeholders, "0"),
         ("evaluation.lowercase", not recipe.evaluation.lowercase, "false"),
         ("evaluation.no_repeat_ngram_size", not recipe.evaluation.no_repeat_ngram_size, "0: trees repeat brackets"),

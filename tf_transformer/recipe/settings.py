@@ -88,8 +88,8 @@ class ModelSettings(Settings):
     window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
     next_word: bool = Field(False, description="a parser's decoder receives the encoder's output at the next word")
     tree_state: bool = Field(False, description="a parser's decoder receives the state of the tree, with the next word")
-    word_loss: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="weight of a loss by which a parser's encoder learns from each word, with tree_state"
+    tree_loss: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="weight of a loss by which a parser's encoder learns the tree, with tree_state"
     )
     alignment_head: Head = Field(
         None, description="layer of the decoder and head, from 0, that is the alignment, and learns data.alignments"
@@ -119,7 +119,7 @@ class ModelSettings(Settings):
 
         Returns:
             A new dictionary of every argument that the kind of model has, but for `next_word` and `tree_state`, which
-            take tokens, and `word_loss`, which goes with these.
+            take tokens, and `tree_loss`, which goes with these.
 
         Example:
             >>> from tf_transformer.recipe import load_recipe
@@ -127,7 +127,7 @@ class ModelSettings(Settings):
             1000
         """
         sizes = {"input_vocab_size": input_vocab_size, "target_vocab_size": target_vocab_size}
-        without = {"kind", "preset", "next_word", "tree_state", "word_loss", *MODEL_KINDS[self.kind].without}
+        without = {"kind", "preset", "next_word", "tree_state", "tree_loss", *MODEL_KINDS[self.kind].without}
         return {**self.model_dump(exclude=without), **sizes}
 
 
