@@ -70,6 +70,15 @@ def test_a_card_is_renewed_unless_somebody_has_edited_it(run):
     assert run.card.read_text() == edited
 
 
+def test_a_card_that_another_process_renewed_meanwhile_is_no_edited_one(run):
+    with renewed(run):
+        run.write_scores({"set": "test", "bleu": 12.5})
+        with renewed(run):
+            run.write_scores({"set": "test", "bleu": 25.0})
+        run.write_scores({"set": "test", "bleu": 50.0})
+    assert "| bleu | 50 |" in run.card.read_text()
+
+
 def test_a_run_of_an_earlier_version_has_a_card_too(command, run):
     run.training.unlink()
     run.card.unlink()
