@@ -164,6 +164,15 @@ def tiny_saved_model(tmp_path_factory) -> Path:
     return tiny_export(tmp_path_factory.getbasetemp())
 
 
+@pytest.fixture(scope="session")
+def tiny_loaded(tiny_saved_model):
+    """What TensorFlow for Python loads of it, which takes seconds."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  its ops are in the graph
+
+    return tf.saved_model.load(str(tiny_saved_model))
+
+
 @pytest.fixture
 def command(monkeypatch, capsysbinary):
     """Runs the command in this process."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.eager import eagerly
 from tf_transformer import SmoothedCrossEntropy, Transformer, TransformerAdam
 from tf_transformer.errors import UserError
 
@@ -35,7 +36,7 @@ def model():
     return fitted()
 
 
-@pytest.fixture(scope="module", params=["float32", "mixed_bfloat16"])
+@pytest.fixture(scope="module", params=["float32", pytest.param("mixed_bfloat16", marks=pytest.mark.thorough)])
 def exported(request, tmp_path_factory):
     """What `compile`, `fit` and `export` write, and what they wrote it of."""
     model, path = fitted(dtype=request.param), tmp_path_factory.mktemp("exported")
@@ -70,7 +71,8 @@ def test_a_file_keeps_what_was_compiled_and_how_many_parts_a_batch_is_worked_on_
     assert (loaded.gradient_accumulation, loaded.parallel_parts) == (3, 2)
     assert loaded.loss.label_smoothing == 0.1
     for each in model, loaded:
-        each.train_on_batch((SOURCE, TARGET), LABELS)
+        with eagerly():
+            each.train_on_batch((SOURCE, TARGET), LABELS)
         assert int(each.optimizer.iterations) == 2
     for one, other in zip(model.get_weights(), loaded.get_weights(), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
@@ -127,9 +129,10 @@ def test_fit_and_predict_tell_what_is_no_pair(model):
         model.predict(SOURCE, verbose=0)
 
 
-def test_ids_may_come_as_floats(exported):
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_ids_may_come_as_floats(dtype):
     """As those of a `keras.Input` do of which no dtype is told; the model's precision has not all of them."""
-    model, _ = exported
+    model = fitted(dtype=dtype)
     context = model.encoder(SOURCE)
     calls = [
         lambda source, target: model((source, target)),

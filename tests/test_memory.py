@@ -50,7 +50,10 @@ def shared_graphs():
     "options",
     [
         pytest.param({"optimizer": lambda: keras.optimizers.Adam(0.001)}, marks=pytest.mark.slow),
-        {"distribution": "mirrored", "optimizer": lambda: TransformerAdam(0.001, clip_norm=1.0)},
+        pytest.param(
+            {"distribution": "mirrored", "optimizer": lambda: TransformerAdam(0.001, clip_norm=1.0)},
+            marks=pytest.mark.thorough,
+        ),
         {"metrics": ["sparse_categorical_accuracy"]},  # of logits, so that the loss is worked out over them
         pytest.param({"dtype": "mixed_float16"}, marks=pytest.mark.slow),
     ],

@@ -1,6 +1,7 @@
-"""What `test_data_parallel.py` runs on JAX with two devices: trainings on one of them and on both, to compare.
+"""What `conftest.py` runs on JAX with two devices: trainings on one of them and on both, to compare.
 
-`python -m tests.backends.data_parallel FILE` writes weights and figures to FILE (.npz), named by the number of devices.
+`python -m tests.backends.data_parallel FILE FOLDER` writes weights and figures to FILE (.npz), named by the number of
+devices; and what is told there of a translator, and of a training from a recipe, whose run would be in FOLDER.
 """
 
 import sys
@@ -9,7 +10,7 @@ import keras
 import numpy as np
 
 from tests.backends.program import ARGUMENTS, LABELS, SOURCE, TARGET, compiled, transformer
-from tf_transformer import SmoothedCrossEntropy
+from tf_transformer import SmoothedCrossEntropy, Translator, UserError, experiment, load_recipe, train_tokenizers
 
 STEPS = 20
 
@@ -33,5 +34,18 @@ def outcome():
         yield from ((f"{len(chosen)}/figures/{name}", value) for name, value in figures.items())
 
 
+def told(folder):
+    tokenizers = train_tokenizers([("a dog", "ein Hund"), ("a cat", "eine Katze")], vocab_size=290)
+    recipe = load_recipe("train/recipes/demo.yaml")
+    for name, attempt in (
+        ("translator", lambda: Translator(transformer(), tokenizers)),
+        ("training", lambda: experiment.train(recipe, folder)),
+    ):
+        try:
+            attempt()
+        except UserError as error:
+            yield f"told/{name}", str(error)
+
+
 if __name__ == "__main__":
-    np.savez(sys.argv[1], **dict(outcome()))
+    np.savez(sys.argv[1], **dict(told(sys.argv[2])), **dict(outcome()))

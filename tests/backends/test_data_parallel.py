@@ -1,29 +1,10 @@
 """On JAX, Keras's `DataParallel` shares a batch among devices, and the steps are those of one."""
 
-import importlib.util
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from tests.backends.program import LABELS
-from tests.backends.test_backends import ENVIRONMENT, FIGURES
-
-
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("needs jax, which is not installed here: pip install -e '.[jax]'")
-    file = tmp_path_factory.mktemp("data_parallel") / "found.npz"
-    two = {"KERAS_BACKEND": "jax", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    command = [sys.executable, "-m", "tests.backends.data_parallel", file]
-    environment = {**os.environ, **ENVIRONMENT, **two}
-    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr
-    with np.load(file) as arrays:
-        return {name: array if array.ndim else array.item() for name, array in arrays.items()}
+from tests.backends.test_backends import FIGURES
 
 
 def part(found, prefix):

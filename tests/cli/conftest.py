@@ -52,14 +52,12 @@ def mistakes(tiny_run_directory, tiny_saved_model, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def load_once():
-    """`tf.saved_model.load`, which takes seconds, done once for each folder.
-
-    Anew for each file, as the tokenizers' fixtures are: setting a seed drops the op's model.
-    """
+def load_once(tiny_saved_model, tiny_loaded):
+    """`tf.saved_model.load`, which takes seconds, done once for each folder."""
     import tensorflow as tf
 
-    return cache(tf.saved_model.load)
+    load = cache(tf.saved_model.load)
+    return lambda path: tiny_loaded if path == str(tiny_saved_model) else load(path)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory
 
 GOLD = [clean(read_tree(tree)) for tree in TREES]
+FEW = sorted(TREES, key=len)[:6]
 SENTENCES = [" ".join(tree.words()) for tree in GOLD]
 
 
@@ -35,10 +36,19 @@ def sentences(tmp_path):
     return path
 
 
-def f1(lines):
+@pytest.fixture
+def few(tmp_path):
+    """The sentences of the shortest trees, whose search has the fewest steps, and these trees."""
+    gold = [clean(read_tree(tree)) for tree in FEW]
+    path = tmp_path / "few.txt"
+    path.write_text("".join(" ".join(tree.words()) + "\n" for tree in gold))
+    return path, gold
+
+
+def f1(lines, gold=GOLD):
     scorer = ParseScorer()
-    for gold, line in zip(GOLD, lines, strict=True):
-        scorer.add(gold, read_tree(line))
+    for tree, line in zip(gold, lines, strict=True):
+        scorer.add(tree, read_tree(line))
     return scorer.scores()["f1"]
 
 
@@ -57,29 +67,31 @@ def test_lines_without_words_and_words_with_brackets(command, run):
     assert read_tree(third).words() == ["A", "-LRB-man-RRB-", "sees", "-LRB-"]
 
 
-def test_without_the_grammar_what_is_no_tree_is_mended_and_told(command, run, sentences):
+def test_without_the_grammar_what_is_no_tree_is_mended_and_told(command, run, few):
+    sentences, gold = few
     outcome = command("parse", run, sentences, "--no-grammar", "--beam-size", 1)
     assert outcome.status == 0
-    assert [" ".join(read_tree(line).words()) for line in outcome.lines] == SENTENCES
-    scores = json.loads(command("evaluate", run, "--trees", write_trees(sentences.parent), "--no-grammar", "--json",
-                                "--beam-size", 1).out)  # fmt: skip
-    assert scores["f1"] == pytest.approx(f1(outcome.lines))
+    assert [read_tree(line).words() for line in outcome.lines] == [tree.words() for tree in gold]
+    trees = write_trees(sentences.parent, FEW)
+    scores = json.loads(command("evaluate", run, "--trees", trees, "--no-grammar", "--json", "--beam-size", 1).out)
+    assert scores["f1"] == pytest.approx(f1(outcome.lines, gold))
     assert (f"{scores['mended']} outputs were not well-formed trees" in outcome.err) == bool(scores["mended"])
 
 
-def test_evaluate_scores_what_parse_says(command, run, sentences, tmp_path):
+def test_evaluate_scores_what_parse_says(command, run, few, tmp_path):
+    sentences, gold = few
     lines = command("parse", run, sentences, "--beam-size", 2, "--alpha", 0.1).lines
-    trees = write_trees(tmp_path)
+    trees = write_trees(tmp_path, FEW)
     outcome = command("evaluate", run, "--trees", trees, "--beam-size", 2, "--alpha", 0.1, "--json")
     assert (outcome.status, outcome.err) == (0, "")
     scores = json.loads(outcome.out)
-    assert scores["f1"] == pytest.approx(f1(lines))
-    assert (scores["trees"], scores["sentences"], scores["mended"]) == (str(trees), len(TREES), 0)
+    assert scores["f1"] == pytest.approx(f1(lines, gold))
+    assert (scores["trees"], scores["sentences"], scores["mended"]) == (str(trees), len(FEW), 0)
     assert json.loads((run / "scores.json").read_text())["f1"] == scores["f1"]
 
     told = command("evaluate", run, "--trees", trees, "--beam-size", 2, "--alpha", 0.1).lines
     assert told[0].startswith(f"F1 {scores['f1']:.2f}   recall {scores['recall']:.2f}, precision ")
-    assert told[1].endswith("at most 40 words, 24 sentences")
+    assert told[1].endswith("at most 40 words, 6 sentences")
 
 
 @pytest.mark.thorough

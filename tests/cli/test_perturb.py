@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from tests.cli.command import assert_mistake
+from tests.eager import eagerly
 from tests.tiny_run import PAIRS, write_pairs
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -23,7 +24,8 @@ def test_copies_are_scored_beside_the_set(command, kind, tiny_run_directory, tin
     if kind == "run":  # which gets the scores
         model = shutil.copytree(tiny_run_directory.path, tmp_path / "run")
     source, reference = write_pairs(tmp_path)
-    scores = evaluated(command, model, source, reference, "--perturb")
+    with eagerly():
+        scores = evaluated(command, model, source, reference, "--perturb")
     perturbed = scores["perturbed"]
     assert list(perturbed) == ["lower_case", "upper_case", "typos"]  # the text has no accents
     assert scores["bleu"] == pytest.approx(100)

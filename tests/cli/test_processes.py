@@ -54,6 +54,7 @@ def test_a_reader_who_goes_is_no_reason_to_complain(tiny_saved_model, tmp_path):
         assert within(process.stderr.read) == b""
 
 
+@pytest.mark.thorough
 def test_a_shell_takes_it_for_a_closed_pipe(tiny_saved_model, tmp_path):
     file = tmp_path / "sources.txt"
     file.write_text("A man sees a house.\n" * 20_000)

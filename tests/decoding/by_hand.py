@@ -116,19 +116,30 @@ def check_hypotheses_when_settled(model, stepper, source, steps, beams):
     cache, hypotheses = stepper.start_cache(source, beams), Beams(len(source), beams, seed=1)
     rows = np.arange(len(source), dtype="int32")
     kept = np.zeros((len(source), 0), int)  # which of all entries ever made the cache still has
+    got, targets = [], []
     for position in range(steps):
         new = np.arange(position * beams, (position + 1) * beams)[None].repeat(len(source), axis=0)
         kept = np.concatenate([kept, new], axis=1)
         history = np.take_along_axis(hypotheses.history, kept[:, None], axis=2)
         logits, cache = stepper.step(hypotheses.tokens[:, :, -1].reshape(-1), position, cache, history)
-        whole = model((source.repeat(beams, axis=0), hypotheses.tokens.reshape(-1, position + 1)))[:, -1]
-        np.testing.assert_allclose(logits, whole, rtol=0, atol=1e-5)
+        got.append(logits)
+        targets.append(padded(hypotheses.tokens.reshape(-1, position + 1), steps))
         if position % 3 == 2:
             needed = history.any(axis=1)
             entries = np.argsort(~needed, axis=1, kind="stable")[:, : needed.sum(axis=1).max()].astype("int32")
             cache, kept = stepper.settle(cache, rows, entries), np.take_along_axis(kept, entries, axis=1)
         hypotheses.go_on()
     assert kept.shape[1] < steps * beams
+    assert_those_of_whole_passes(model, got, source.repeat(beams, axis=0), targets)
+
+
+def assert_those_of_whole_passes(model, got, source, targets):
+    """Of each step's logits, against all whole passes as one batch, with padding behind each step's tokens."""
+    steps = len(got)
+    whole = model((np.tile(source, (steps, 1)), np.concatenate(targets))).numpy()
+    whole = whole.reshape(steps, len(source), steps, -1)
+    for position in range(steps):
+        np.testing.assert_allclose(got[position], whole[position, :, position], rtol=0, atol=1e-5)
 
 
 def whole_passes(model):

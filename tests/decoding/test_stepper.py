@@ -99,10 +99,7 @@ def test_each_hypothesis_s_steps_equal_the_whole_of_its_own_tokens(any_model):
         got.append(logits)
         targets.append(by_hand.padded(hypotheses.tokens.reshape(-1, position + 1), steps))
         hypotheses.go_on()
-    whole = any_model((np.tile(SOURCE.repeat(beams, axis=0), (steps, 1)), np.concatenate(targets))).numpy()
-    whole = whole.reshape(steps, len(SOURCE) * beams, steps, 23)
-    for position in range(steps):
-        np.testing.assert_allclose(got[position], whole[position, :, position], rtol=0, atol=1e-5)
+    by_hand.assert_those_of_whole_passes(any_model, got, SOURCE.repeat(beams, axis=0), targets)
 
 
 def test_what_a_cache_holds(model):

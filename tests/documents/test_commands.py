@@ -20,9 +20,11 @@ import yaml
 
 from tests.documents.reading import PAGES, PROGRAMS, ROOT, Command, blocks_of, commands_of, replaced, script_of
 from tests.eager import eagerly
+from tests.export.conftest import with_nothing_but
 from tf_transformer import __version__, cli
 from tf_transformer.commands import app
 from tf_transformer.distributed.cluster import read_cluster
+from tf_transformer.experiment import exporting
 from tf_transformer.recipe import load_recipe
 
 LANGUAGES = "python", "sh", "yaml", ""  # the last: formulas, figures and folders
@@ -171,6 +173,18 @@ def test_commands_are_read_by_what_they_start(page, own, monkeypatch):
         read(command, monkeypatch)
 
 
+@pytest.fixture
+def export_what_is_used(monkeypatch):
+    """SavedModels are written with the one graph of a dozen that the pages' commands use of them."""
+    write = exporting.export_saved_model
+
+    def with_one(translator, *arguments):
+        return write(with_nothing_but(translator, "translate"), *arguments)
+
+    monkeypatch.setattr(exporting, "export_saved_model", with_one)
+
+
+@pytest.mark.usefixtures("export_what_is_used")
 def test_commands_of_the_first_pages_run(own, models, monkeypatch, capsysbinary):
     """One after another, in this process, which has TensorFlow. What two pages have runs once."""
     commands = {}

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests import reference
 from tests.decoding.by_hand import log_softmax
-from tests.tiny_run import tiny_export, tiny_run
+from tests.tiny_run import tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator
 from tf_transformer.runs.directory import load_model
@@ -21,9 +21,9 @@ def translator(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory):
+def loaded(tiny_loaded):
     """The tiny run's export."""
-    return tf.saved_model.load(str(tiny_export(tmp_path_factory.getbasetemp())))
+    return tiny_loaded
 
 
 def with_nothing_but(translator: Translator, *functions: str) -> Translator:

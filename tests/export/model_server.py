@@ -38,12 +38,12 @@ class Refusal(Exception):
 class Model:
     """A SavedModel that answers `PredictRequest`s.
 
-    `signatures` are its SignatureDefs by name.
+    `signatures` are its SignatureDefs by name; `loaded` is what TensorFlow loads of it, where that is done already.
     """
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, loaded=None) -> None:
         self.name = name
-        self._loaded = tf.saved_model.load(str(path))
+        self._loaded = loaded or tf.saved_model.load(str(path))
         definitions = SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs[0].signature_def
         self.signatures = {key: value for key, value in definitions.items() if key in self._loaded.signatures}
 

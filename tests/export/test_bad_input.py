@@ -75,12 +75,15 @@ def test_bad_prefixes_and_targets_are_answered_too(loaded):
 
 def test_whatever_the_model_says_is_utf8(loaded):
     """At this temperature it says anything its vocabulary can: half characters, unknown tokens, special ones."""
-    options = {"temperature": 1e4, "num_hypotheses": 16}
-    drawn = [
-        with_options(loaded, list(BAD.values()), replace_unknown=replace, **options)["translation"]
-        for replace in (False, True)
-    ]
+
+    def drawn_for(texts, replace, number):
+        options = {"temperature": 1e4, "num_hypotheses": number}
+        return with_options(loaded, texts, replace_unknown=replace, **options)["translation"]
+
+    short = [text for name, text in BAD.items() if name not in TOO_LONG]
+    drawn = [drawn_for(short, replace, 16) for replace in (False, True)]
     assert is_utf8(drawn[0]) and is_utf8(drawn[1])
+    assert is_utf8(drawn_for([BAD[name] for name in sorted(TOO_LONG)], replace=True, number=1))
     assert any("⁇" in text.decode() for text in drawn[0].flat)
     assert (drawn[0] != drawn[1]).any()
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.export.conftest import with_nothing_but
 from tests.tiny_run import PAIRS, tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
@@ -31,10 +32,10 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def compiled(run):
-    """Warm for one sentence and for up to four, of up to 16 tokens."""
+    """Warm for up to four sentences, of up to 16 tokens."""
     translator = make(run, compiled=True)
-    seconds = translator.warm_up(rows=(1, 3), lengths=(10,))
-    assert seconds.keys() == {(1, 10), (3, 10)} and min(seconds.values()) > 0
+    seconds = translator.warm_up(rows=(3,), lengths=(10,))
+    assert seconds.keys() == {(3, 10)} and min(seconds.values()) > 0
     return translator
 
 
@@ -63,6 +64,7 @@ def times_compiled(translator):
 @pytest.mark.thorough
 def test_any_batch_has_the_translations_of_the_other_search(compiled, expected):
     """Alone and together, in any order, in batches that are padded, and in those that are too large or too long."""
+    compiled.warm_up(rows=(1,), lengths=(16,))
     random = np.random.default_rng(0)
     for number in (1, 1, 2, 3, 4, 4, 5, 9):
         texts = [TEXTS[i] for i in random.permutation(len(TEXTS))[:number]]
@@ -72,11 +74,9 @@ def test_any_batch_has_the_translations_of_the_other_search(compiled, expected):
     assert compiled.translate([])["translation"].shape == (0,)
 
 
-def test_the_compiled_program_is_what_answers(run):
+def test_the_compiled_program_is_what_answers(compiled):
     """Its memory has a fixed size, by which its answers are known."""
-    translator = make(run, compiled=True)
-    translator.warm_up(rows=(2,), lengths=(16,))
-    search = translator._compiled
+    search = compiled._compiled
     ids, _ = search(tf.constant([[5, 6, 3], [7, 3, 0]]))
     assert ids.shape[2] == 24  # half as much again as 16
     ids, _ = search(tf.constant([[5, 6, 3]] * 4 + [[7, 3, 0]]))
@@ -145,6 +145,7 @@ def test_warming_up_what_does_not_compile_is_a_mistake(run, options):
 PROGRAM = """
 import json, sys
 import numpy as np, tensorflow as tf, tensorflow_text
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # as in the tests' own processes
 loaded = tf.saved_model.load(sys.argv[1])
 assert not any(name.split(".")[0] in ("tf_transformer", "keras_hub") for name in sys.modules)
 translate, warm_up = (loaded.signatures[name] for name in ("translate", "warm_up"))
@@ -156,7 +157,7 @@ def answer():
     return texts_and_scores
 warm = lambda: int(loaded.translator._compiled.warm.numpy().sum())
 result = {"before": warm(), "cold": answer(), "not_compiled": warm()}
-compiled = warm_up(rows=tf.constant([1, 7, 33]), lengths=tf.constant([16, 9, 9]))["compiled"]
+compiled = warm_up(rows=tf.constant([7, 33]), lengths=tf.constant([9, 9]))["compiled"]
 result |= {"compiled": compiled.numpy().tolist(), "warm": answer(), "after": warm()}
 print(json.dumps(result))
 """
@@ -166,16 +167,15 @@ print(json.dumps(result))
 def test_a_saved_model_in_a_new_process(run, compiled, expected, tmp_path, half):
     """Without this package; it is cold there, whatever was warm where it was written, and stays warm here."""
     translator = make(run, compiled=True, half=True) if half else compiled
-    translator.functions = {name: translator.functions[name] for name in ("translate", "warm_up")}
     before = times_compiled(translator)
-    folder = export_saved_model(translator, tmp_path / "tiny")
+    folder = export_saved_model(with_nothing_but(translator, "translate", "warm_up"), tmp_path / "tiny")
     assert times_compiled(translator) == before
     texts = TEXTS[:7]
     words = [sys.executable, "-c", PROGRAM, str(folder), json.dumps(texts)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=240)
     result = json.loads(done.stdout)
-    assert (result["before"], result["not_compiled"], result["after"]) == (0, 0, 2)
-    assert result["compiled"] == [True, True, False]
+    assert (result["before"], result["not_compiled"], result["after"]) == (0, 0, 1)
+    assert result["compiled"] == [True, False]
     for got, other, text in zip(result["warm"], result["cold"], [texts[0], *texts], strict=True):
         assert got[0] == other[0] == expected[text][0][0]
         assert got[1] == pytest.approx(other[1], abs=1e-4)

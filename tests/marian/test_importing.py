@@ -8,6 +8,7 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 from tests.decoding import by_hand
+from tests.eager import eagerly
 from tests.marian.folders import change_json, marian_ids, write_folder
 from tf_transformer import DecodingOptions, load_model
 from tf_transformer.decoding import Stepper, beam_search, shift_right
@@ -89,7 +90,8 @@ def test_searches_find_what_plain_python_finds_by_the_equations(imported, model,
     translator = Translator(
         model, tokenizers, DecodingOptions(beam_size=beam_size, alpha=0.0, max_length=limit, extra_length=limit)
     )
-    found = translator.translate(TEXTS)
+    with eagerly():
+        found = translator.translate(TEXTS)
     for row, text in enumerate(TEXTS):
         following = next_in_our_ids(imported, tokenizers.target, marian_ids(imported.folder, text))
         (score, tokens), *_ = by_hand.beam(following, limit, beam_size, 0.0, 1).hypotheses

@@ -56,17 +56,19 @@ def trees(words, limit, labels):
 def written(words, limit):
     """All that the grammar lets through."""
     grammar = TreeGrammar(OPENS, CLOSES, WORDS, END, np.array([words]))
-    found, begun = set(), [((), grammar.start(1))]
-    while begun:
-        tokens, state = begun.pop()
-        allowed = np.flatnonzero(grammar.allowed(state, np.array([limit - len(tokens)])))
-        assert len(allowed)
-        for token in allowed.tolist():
-            if token == END:
-                found.add((*tokens, token))
-            else:
-                begun.append(((*tokens, token), grammar.after(state, np.array([[token]]))))
-    return found
+    found, begun, state = set(), [()], grammar.start(1)
+    for room in range(limit, 0, -1):  # all of one length side by side, as hypotheses
+        allowed = grammar.allowed(state, np.array([room])).numpy()[0]
+        assert allowed.any(axis=1).all()
+        found |= {(*begun[place], END) for place in np.flatnonzero(allowed[:, END])}
+        allowed[:, END] = False
+        places, tokens = np.nonzero(allowed)
+        if not len(places):
+            return found
+        begun = [(*begun[place], token) for place, token in zip(places, tokens.tolist(), strict=True)]
+        state = {name: np.take(each, places, axis=1) for name, each in state.items()}
+        state = grammar.after(state, tokens[None])
+    raise AssertionError(f"{begun} is not closed")
 
 
 @pytest.mark.parametrize(("words", "limit"), [(1, 4), (1, 8), (2, 5), (2, 8), (3, 9)])

@@ -32,21 +32,21 @@ def tokenizers(eager) -> dict[str, TokenizerPair]:
     }
 
 
-def written(pair: TokenizerPair, text: str, translation: str, alignment: list[int]) -> str:
-    """The text's spans in a translation, whose tokens are aligned to those of what the model reads of the text."""
-    taken = take_out([text], bool(pair.source.placeholder_ids))
-    source_ids = tf.pad(pair.source.tokenize(taken.text).to_tensor(), [[0, 0], [0, 1]], constant_values=END_ID)
-    ids = tf.pad(pair.target.tokenize([translation]).to_tensor(), [[0, 0], [0, 1]], constant_values=END_ID)
+def written(pair: TokenizerPair, texts: list[str], translations: list[str], alignments: list[list[int]]) -> list[str]:
+    """The texts' spans in translations, whose tokens are aligned to those of what the model reads of the texts."""
+    taken = take_out(texts, bool(pair.source.placeholder_ids))
+    sources, targets = pair.source.tokenize(taken.text).to_list(), pair.target.tokenize(translations).to_list()
+    assert [len(alignment) for alignment in alignments] == [len(target) for target in targets]
+    rows = [[*alignment, len(source)] for alignment, source in zip(alignments, sources, strict=True)]
+    source_ids, ids = (tf.ragged.constant([[*row, END_ID] for row in side]).to_tensor() for side in (sources, targets))
     ids = tf.pad(ids, [[0, 0], [0, 2]])
-    assert len(alignment) == ids.shape[1] - 3
-    alignment = tf.constant([[*alignment, source_ids.shape[1] - 1, -1, -1]])
+    alignment = tf.pad(tf.ragged.constant(rows).to_tensor(-1), [[0, 0], [0, 2]], constant_values=-1)
     places = find_places(taken, pair.source, pair.target, source_ids, ids, alignment)
 
     def text_of(tokens: tf.RaggedTensor) -> tf.Tensor:
-        return pair.target.detokenize(tokens.with_values(tf.gather(ids[0], tokens.values)))
+        return pair.target.detokenize(tokens.with_values(tf.gather(tf.reshape(ids, [-1]), tokens.values)))
 
-    (result,) = put_back(taken, places, pair.target.begins_word(ids), text_of).numpy()
-    return result.decode()
+    return [text.decode() for text in put_back(taken, places, pair.target.begins_word(ids), text_of).numpy()]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_parts_of_what_is_marked(text, read, span):
     ],
 )
 def test_by_hand(tokenizers, text, translation, alignment, expected):
-    assert written(tokenizers["bpe"], text, translation, alignment) == expected
+    assert written(tokenizers["bpe"], [text], [translation], [alignment]) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -117,35 +117,39 @@ def test_placeholders_by_hand(tokenizers, text, translation, expected):
     pair = tokenizers["placeholders"]
     count = pair.target.tokenize([translation]).row_lengths()[0]
     read = {0: 0, int(count) - 1: int(pair.source.tokenize(take_out([text], True).text).row_lengths()[0]) - 1}
-    assert written(pair, text, translation, [read.get(place, 0) for place in range(count)]) == expected
+    assert written(pair, [text], [translation], [[read.get(place, 0) for place in range(count)]]) == [expected]
 
 
 def test_beyond_the_placeholders_spans_are_put_back_by_the_alignment(tokenizers):
     spans = [f"{{{number}}}" for number in range(len(PLACEHOLDERS) + 2)]
     text = " ".join(spans)
-    assert written(tokenizers["placeholders"], text, " ".join(PLACEHOLDERS), [0] * 2 * len(PLACEHOLDERS)) == text
+    alignment = [0] * 2 * len(PLACEHOLDERS)
+    assert written(tokenizers["placeholders"], [text], [" ".join(PLACEHOLDERS)], [alignment]) == [text]
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "placeholders"])
 def test_each_span_comes_out_once_and_the_rest_stays(tokenizers, kind):
-    """Whatever the model writes, and whatever it attends to."""
+    """Whatever the model writes, and whatever it attends to; 40 texts in a batch."""
     generator, pair = random.Random(kind), tokenizers[kind]
+    texts, spans_of, says_of, translations = [], [], [], []
     for _ in range(40):
-        spans = generator.choices(SPANS[:-1], k=generator.randrange(4))
-        words = generator.sample(SOURCE_WORDS, 5) + spans
+        spans_of.append(generator.choices(SPANS[:-1], k=generator.randrange(4)))
+        words = generator.sample(SOURCE_WORDS, 5) + spans_of[-1]
         generator.shuffle(words)
-        says = generator.sample(TARGET_WORDS, 6)
-        with_placeholders = says + generator.choices(PLACEHOLDERS, k=3) * (kind == "placeholders")
+        texts.append(" ".join(words))
+        says_of.append(generator.sample(TARGET_WORDS, 6))
+        with_placeholders = says_of[-1] + generator.choices(PLACEHOLDERS, k=3) * (kind == "placeholders")
         generator.shuffle(with_placeholders)
-        translation = " ".join(with_placeholders)
-        count = int(pair.target.tokenize([translation]).row_lengths()[0])
-        read = int(pair.source.tokenize(take_out([" ".join(words)], kind == "placeholders").text).row_lengths()[0])
-        result = written(pair, " ".join(words), translation, [generator.randrange(read) for _ in range(count)])
-        rest = result
+        translations.append(" ".join(with_placeholders))
+    counts = pair.target.tokenize(translations).row_lengths().numpy()
+    read = pair.source.tokenize(take_out(texts, kind == "placeholders").text).row_lengths().numpy()
+    alignments = [[generator.randrange(most) for _ in range(count)] for most, count in zip(read, counts, strict=True)]
+    results = written(pair, texts, translations, alignments)
+    for rest, spans, says, translation in zip(results, spans_of, says_of, translations, strict=True):
         for span in sorted(spans, key=len, reverse=True):
             assert span in rest
             rest = rest.replace(span, " ", 1)
-        assert rest.split() == [word for word in with_placeholders if word in says]
+        assert rest.split() == [word for word in translation.split() if word in says]
 
 
 def test_without_spans_nothing_changes():

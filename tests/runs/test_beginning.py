@@ -25,14 +25,22 @@ class Begun(Exception):
 
 
 @pytest.fixture(scope="module")
-def killed(eager, tmp_path_factory):
-    """Settings; a run that was stopped; one that a process began from its state, and copies of it at each moment."""
+def stopped(eager, tmp_path_factory):
+    """A recipe, and the folder of a run by it that was stopped."""
     folder = tmp_path_factory.mktemp("beginning")
     (folder / "data").mkdir()
     write_pairs(folder / "data")
-    given = settings(folder / "data", **CHANGES)
+    recipe = load_recipe(RECIPE, settings(folder / "data", **CHANGES))
     with ctrl_c_after(5):
-        experiment.train(load_recipe(RECIPE, given), folder / "stopped")
+        experiment.train(recipe, folder / "stopped")
+    return recipe, folder / "stopped"
+
+
+@pytest.fixture(scope="module")
+def killed(stopped):
+    """A run that a process began from the state of the one that was stopped, and copies of it at each moment."""
+    folder = stopped[1].parent
+    given = settings(folder / "data", **CHANGES)
     (folder / "copies").mkdir()
     words = ["train", RECIPE, *(word for each in given for word in ("--set", each))]
     words += ["--run-dir", folder / "run", "--resume", folder / "stopped"]
@@ -41,7 +49,7 @@ def killed(eager, tmp_path_factory):
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     copies = {tuple(sorted(contents(copy).items(), key=str)): copy for copy in sorted((folder / "copies").iterdir())}
     assert len(copies) > 15
-    return load_recipe(RECIPE, given), folder / "stopped", folder / "run", list(copies.values())
+    return folder / "run", list(copies.values())
 
 
 @pytest.fixture
@@ -64,12 +72,12 @@ def without_what_is_no_state(folder):
 @pytest.mark.parametrize(
     "moments", [pytest.param("some", marks=pytest.mark.thorough), pytest.param("all", marks=pytest.mark.slow)]
 )
-def test_the_same_command_begins_it_whatever_was_there(killed, until_it_begins, tmp_path, moments):
+def test_the_same_command_begins_it_whatever_was_there(stopped, killed, until_it_begins, tmp_path, moments):
     """With auto it goes on as soon as it is written down whose state it begins from.
 
     Of some moments every second copy before that is gone on with, and from then on each, in one of the two ways.
     """
-    recipe, stopped, whole, copies = killed
+    (recipe, stopped), (whole, copies) = stopped, killed
     before = contents(stopped)
     written = [copy for copy in copies if (RunDirectory(copy).training_state / resuming.START).exists()]
     unwritten = [copy for copy in copies if copy not in written]
@@ -87,8 +95,8 @@ def test_the_same_command_begins_it_whatever_was_there(killed, until_it_begins, 
     assert contents(stopped) == before
 
 
-def test_where_the_other_state_is_gone_before_it_was_copied_that_is_told(killed, until_it_begins, tmp_path):
-    recipe, stopped, _, copies = killed
+def test_where_the_other_state_is_gone_before_it_was_copied_that_is_told(stopped, until_it_begins, tmp_path):
+    recipe, stopped = stopped
     other = tmp_path / "stopped"
     shutil.copytree(stopped, other)
     with pytest.raises(Begun):
@@ -102,9 +110,9 @@ def test_where_the_other_state_is_gone_before_it_was_copied_that_is_told(killed,
     assert contents(tmp_path / "run").keys() - {"training_state/lock"} == before.keys() - {"training_state/lock"}
 
 
-def test_a_training_of_its_own_is_not_begun_anew_from_another(killed, until_it_begins, tmp_path):
+def test_a_training_of_its_own_is_not_begun_anew_from_another(stopped, until_it_begins, tmp_path):
     """Not even one that was broken off before its first state."""
-    recipe, stopped, _, _ = killed
+    recipe, stopped = stopped
     with pytest.raises(Begun):
         experiment.train(recipe, tmp_path / "own")
     before = contents(tmp_path / "own")

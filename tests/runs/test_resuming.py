@@ -99,7 +99,11 @@ def test_an_average_from_before_is_not_the_model_of_the_training_that_goes_on(st
     assert not run.average.exists() and run.best_checkpoint() == run.best
 
 
-@pytest.mark.parametrize("exactly", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["it ends", "exactly"])
+@pytest.mark.parametrize(
+    "exactly",
+    [pytest.param(False, marks=pytest.mark.thorough), pytest.param(True, marks=pytest.mark.slow)],
+    ids=["it ends", "exactly"],
+)
 def test_the_same_command_goes_on_with_a_run_that_began_from_another(stopped, tmp_path, exactly):
     """Even where the other run's states are gone; with another path the folder is another run's.
 

@@ -1,4 +1,4 @@
-"""One server process with the tiny model, for all tests that do not need one of their own."""
+"""One server process with the tiny model, for all tests that do not need one of their own, those of the page too."""
 
 import shutil
 
@@ -8,11 +8,14 @@ from tests.server.running import client_of, serving
 
 
 @pytest.fixture(scope="package")
-def server(tiny_saved_model, tmp_path_factory):
-    """Serves the tiny model as `tiny`."""
+def server(tiny_run_directory, tiny_saved_model, tmp_path_factory):
+    """Serves the tiny model as `tiny`, and as `plain`, in CTranslate2's format, which only translates."""
+    from tf_transformer.experiment import export_run_ctranslate2
+
     folder = tmp_path_factory.mktemp("server")
     shutil.copytree(tiny_saved_model, folder / "tiny" / "1")
-    with serving(folder, folder / "tiny") as running:
+    plain = export_run_ctranslate2(tiny_run_directory, folder / "plain")
+    with serving(folder, folder / "tiny", plain) as running:
         yield running
 
 

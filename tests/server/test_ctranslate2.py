@@ -2,27 +2,33 @@
 
 import pytest
 
-from tests.server.running import client_of, save_echo, serving
+from tests.server.running import client_of, save_echo, serving_here, until
 from tests.tiny_run import PAIRS
+from tf_transformer.server.app import create_app
+from tf_transformer.server.models import Models, find_sources
+from tf_transformer.server.settings import Settings
 
 pytest.importorskip("ctranslate2")
 SOURCES, TARGETS = map(list, zip(*PAIRS[:5], strict=True))
 
 
 @pytest.fixture(scope="module")
-def running(tiny_run_directory, tmp_path_factory):
+def url(tiny_run_directory, tmp_path_factory):
+    """Of a server in this process."""
     from tf_transformer.experiment.exporting import export_run_ctranslate2
 
     folder = tmp_path_factory.mktemp("ctranslate2")
     export_run_ctranslate2(tiny_run_directory, folder / "small", "int8")
     (folder / "echo").mkdir()
     save_echo(folder / "echo" / "7", "seven")
-    with serving(folder, folder / "small", folder / "echo" / "7") as running:
-        yield running
+    models = Models(find_sources([folder / "small", folder / "echo" / "7"]))
+    with serving_here(create_app(models, Settings())) as (_, port):
+        until(f"http://127.0.0.1:{port}/health/ready", 200)
+        yield f"http://127.0.0.1:{port}"
 
 
-def test_it_answers_in_both_interfaces(running):
-    with client_of(running.url) as client:
+def test_it_answers_in_both_interfaces(url):
+    with client_of(url) as client:
         asked = {"q": SOURCES, "source": "en", "target": "de-AT", "alternatives": 2}
         answer = client.post("/translate", json=asked).json()
         assert answer == {"translatedText": TARGETS, "alternatives": [[]] * 5}
@@ -33,8 +39,8 @@ def test_it_answers_in_both_interfaces(running):
         assert metadata["translate"]["inputs"]["text"]["dtype"] == "DT_STRING"
 
 
-def test_two_models_side_by_side(running):
-    with client_of(running.url) as client:
+def test_two_models_side_by_side(url):
+    with client_of(url) as client:
         told = client.post("/v1/models/echo:predict", json={"instances": ["a"]}).json()
         assert told["predictions"][0]["translation"] == "seven a"
         assert client.get("/v1/models/echo/versions/7").status_code == 200

@@ -41,35 +41,6 @@ def hold(version):
     return version / "assets.extra" / "model_card.md"
 
 
-def test_starting_then_ready_then_draining(versions, tmp_path):
-    put(versions[0], tmp_path / "echo", "1")
-    held, go = hold(tmp_path / "echo" / "1"), tmp_path / "go"
-    with serving(tmp_path, tmp_path / "echo", ready=False) as running, client_of(running.url) as client:
-        assert until(f"{running.url}/health/ready", 503).text == "starting\n"
-        assert running.log.read_text().startswith("loading and warming up echo, ")
-        assert client.get("/health/live").status_code == 200
-        refused = predict(client)
-        assert refused.status_code == 503
-        assert refused.json() == {"error": "the server is starting"}
-        assert int(refused.headers["Retry-After"]) > 0
-        within(lambda: held.write_text(""))
-        until(f"{running.url}/health/ready", 200)
-        assert within(running.process.stdout.readline) == f"serving echo at {running.url}\n"
-
-        answer = begun(lambda: predict(client, f"wait {go}"))
-        eventually(lambda: 'batch_items_count{model="echo"} 1.0' in client.get("/metrics").text)
-        assert "requests_under_way 2.0" in client.get("/metrics").text  # its own is the other one
-        running.process.send_signal(signal.SIGTERM)
-        eventually(lambda: client.get("/health/ready").text == "draining\n")
-        assert client.get("/health/ready").status_code == 503
-        late = predict(client)
-        assert (late.status_code, late.json()) == (503, {"error": "the server is draining"})
-        go.touch()
-        assert answer.result(SECONDS).json()["predictions"][0]["translation"] == f"one wait {go}"
-        assert running.process.wait(SECONDS) == 0
-        assert "Traceback" not in running.log.read_text()
-
-
 SLOW = {
     "/v1/models/echo:predict": ({"instances": ["a"]}, {"predictions": [{"translation": "one a"}]}),
     "/translate": ({"q": "a", "source": "und", "target": "und"}, {"translatedText": "one a"}),
@@ -86,41 +57,69 @@ def holds(answer, expected):
     return answer == expected
 
 
-def test_a_request_whose_body_is_still_to_come_is_answered_while_it_drains(versions, tmp_path):
-    """It was accepted; one that comes later is refused, whatever its body."""
+def begin(url, path, opened):
+    """Sends the headers and half of the body; gives the connection and the rest."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=SECONDS)
+    opened.callback(connection.close)
+    body = json.dumps(SLOW[path][0]).encode()
+    connection.putrequest("POST", path)
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body[: len(body) // 2])
+    return connection, body[len(body) // 2 :]
+
+
+def end(connection, rest):
+    connection.send(rest)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+def test_starting_then_ready_then_draining(versions, tmp_path):
+    """What was accepted is answered while it drains, even where the body is still to come; what comes later is refused.
+
+    Whatever its body.
+    """
     put(versions[0], tmp_path / "echo", "1")
-    with serving(tmp_path, tmp_path / "echo") as running, client_of(running.url) as client, ExitStack() as opened:
-
-        def begin(path):
-            """Sends the headers and half of the body; gives the connection and the rest."""
-            connection = http.client.HTTPConnection(running.url.removeprefix("http://"), timeout=SECONDS)
-            opened.callback(connection.close)
-            body = json.dumps(SLOW[path][0]).encode()
-            connection.putrequest("POST", path)
-            connection.putheader("Content-Type", "application/json")
-            connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body[: len(body) // 2])
-            return connection, body[len(body) // 2 :]
-
-        def end(connection, rest):
-            connection.send(rest)
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
+    held, go = hold(tmp_path / "echo" / "1"), tmp_path / "go"
+    with (
+        serving(tmp_path, tmp_path / "echo", ready=False) as running,
+        client_of(running.url) as client,
+        ExitStack() as opened,
+    ):
+        assert until(f"{running.url}/health/ready", 503).text == "starting\n"
+        assert running.log.read_text().startswith("loading and warming up echo, ")
+        assert client.get("/health/live").status_code == 200
+        refused = predict(client)
+        assert refused.status_code == 503
+        assert refused.json() == {"error": "the server is starting"}
+        assert int(refused.headers["Retry-After"]) > 0
+        within(lambda: held.write_text(""))
+        until(f"{running.url}/health/ready", 200)
+        assert within(running.process.stdout.readline) == f"serving echo at {running.url}\n"
 
         def under_way(number):
             return f"requests_under_way {number + 1}.0" in client.get("/metrics").text  # its own is one more
 
-        begun_before = {path: begin(path) for path in SLOW}
-        eventually(lambda: under_way(len(SLOW)))
+        answer = begun(lambda: predict(client, f"wait {go}"))
+        eventually(lambda: 'batch_items_count{model="echo"} 1.0' in client.get("/metrics").text)
+        assert under_way(1)
+        begun_before = {path: begin(running.url, path, opened) for path in SLOW}
+        eventually(lambda: under_way(1 + len(SLOW)))
         running.process.send_signal(signal.SIGTERM)
         eventually(lambda: client.get("/health/ready").text == "draining\n")
-        later = begin("/translate")
-        eventually(lambda: under_way(len(SLOW) + 1))
+        assert client.get("/health/ready").status_code == 503
+        late = predict(client)
+        assert (late.status_code, late.json()) == (503, {"error": "the server is draining"})
+        later = begin(running.url, "/translate", opened)
+        eventually(lambda: under_way(1 + len(SLOW) + 1))
         assert end(*later) == (503, {"error": "the server is draining"})
+        go.touch()
+        assert answer.result(SECONDS).json()["predictions"][0]["translation"] == f"one wait {go}"
         assert running.process.poll() is None
         for path, connection in begun_before.items():
-            status, answer = end(*connection)
-            assert status == 200 and holds(answer, SLOW[path][1]), answer
+            status, found = end(*connection)
+            assert status == 200 and holds(found, SLOW[path][1]), found
         assert running.process.wait(SECONDS) == 0
         assert "Traceback" not in running.log.read_text()
 

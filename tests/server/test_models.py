@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.bounded import eventually
 from tests.server.running import client_of, save_echo, serving_here, until
 from tf_transformer.errors import UserError
-from tf_transformer.server import lifecycle
+from tf_transformer.server import lifecycle, versions
 from tf_transformer.server import models as served
 from tf_transformer.server.app import create_app
 from tf_transformer.server.libretranslate import _model_for
@@ -63,7 +63,8 @@ def test_another_programs_translate_can_be_called(tmp_path):
     model.batcher.stop()
 
 
-def test_alternatives_when_the_folder_is_gone(tiny_saved_model, tmp_path):
+def test_alternatives_when_the_folder_is_gone(tiny_saved_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(versions, "PAGE_SIGNATURES", ())  # which takes longest
     shutil.copytree(tiny_saved_model, tmp_path / "1")
     version = SavedModelVersion(tmp_path / "1")
     version.warm_up()

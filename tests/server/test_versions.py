@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from tests.bounded import SECONDS
+from tests.export.conftest import with_nothing_but
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.export.compiled import LENGTHS, ROWS
@@ -28,9 +29,7 @@ def test_the_search_is_compiled_for_batches_of_few_hypotheses(
     translator = Translator(
         load_model(tiny_run_directory.path), tiny_run_directory.load_tokenizers(), options, compiled=True
     )
-    keep = {"translate", "translate_with_options", "warm_up"}  # the others would take time to write
-    translator.functions = {name: translator.functions[name] for name in keep}
-    export_saved_model(translator, tmp_path / "1")
+    export_saved_model(with_nothing_but(translator, "translate", "warm_up"), tmp_path / "1")
     monkeypatch.setattr(versions, "WARM_UP_LENGTHS", (16,))
     version = SavedModelVersion(tmp_path / "1")
     version.warm_up()

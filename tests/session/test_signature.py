@@ -36,8 +36,8 @@ CALLS = {
 
 
 @pytest.fixture(scope="module")
-def loaded(tiny_saved_model):
-    return tf.saved_model.load(str(tiny_saved_model))
+def loaded(tiny_loaded):
+    return tiny_loaded
 
 
 def same(found, expected):
@@ -186,10 +186,13 @@ def test_what_is_not_there_or_damaged(tiny_saved_model, tmp_path):
         {"temperature": 2.0, "seed": 5, "max_length": 9},
     ],
 )
-def test_translations_with_options_are_the_same(tiny_saved_model, changes):
+def test_translations_with_options_are_the_same(tiny_saved_model, loaded, changes):
+    def load_by_tensorflow(path, name):
+        return loaded.signatures[name]
+
     by_tensorflow, in_session = (
         list(translate_texts(load_translate(tiny_saved_model, changes, load=load), TEXTS, batch_size=2))
-        for load in (None, load_in_session)
+        for load in (load_by_tensorflow, load_in_session)
     )
     assert [one._replace(score=0, others=()) for one in in_session] == [
         one._replace(score=0, others=()) for one in by_tensorflow

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.bounded import SECONDS, started
+from tests.bounded import SECONDS, eventually, started
 from tests.cli.command import COMMAND
 from tests.tiny_run import PAIRS
 
@@ -58,9 +58,9 @@ def killed_at_random(words, folder, draw, kills) -> list[int]:
         with started([COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             # Until some shards more are there, so that each kill has something to break off; and then at any time.
             goal = draw.randrange(LINES // SHARD_LINES * 3 * (number + 1) // (4 * kills) + 1)
-            end = time.monotonic() + SECONDS
-            while whole_shards(folder) < goal and process.poll() is None:
-                assert time.monotonic() < end
+            eventually(
+                lambda goal=goal, end=process.poll: whole_shards(folder) >= goal or end() is not None, every=0.01
+            )
             time.sleep(draw.uniform(0, 0.1))
             process.kill()
             status = process.wait(SECONDS)
@@ -87,19 +87,19 @@ def test_killed_at_random_moments_it_ends_with_the_very_file(tiny_saved_model, s
     check(folder, sources[1])
 
 
-@pytest.mark.parametrize(
-    ("number", "where"),
-    [(1, "half"), (2, "before"), (5, "half"), (6, "half")],
-    ids=["manifest", "first shard", "last shard", "joined"],
-)
-def test_killed_while_it_writes(tiny_saved_model, sources, tmp_path, number, where):
-    """After the manifest come four shards of a thousand lines, and the joined file last."""
+def test_killed_again_and_again_while_it_writes(tiny_saved_model, sources, tmp_path):
+    """First the manifest, then four shards of a thousand lines, and the joined file last.
+
+    Each command goes on with what the one before it left, and is killed at a later file, its N-th.
+    """
     words = words_of(tiny_saved_model, sources, tmp_path, 1000)
-    program = [sys.executable, "-m", "tests.shards.killed", str(number), where, *words]
-    process = subprocess.run(program, capture_output=True, timeout=SECONDS)
-    assert process.returncode == -signal.SIGKILL, process.stderr
-    assert whole_shards(tmp_path, 1000) == max(0, min(4, number - 2))
-    assert list(tmp_path.rglob(".partial-*")) and not (tmp_path / "joined").exists()
+    # The manifest; the first shard, behind a new manifest; the last shard; the joined file, behind that shard.
+    for number, where, shards in (1, "half", 0), (2, "before", 0), (4, "half", 3), (2, "half", 4):
+        program = [sys.executable, "-m", "tests.shards.killed", str(number), where, *words]
+        process = subprocess.run(program, capture_output=True, timeout=SECONDS)
+        assert process.returncode == -signal.SIGKILL, process.stderr
+        assert whole_shards(tmp_path, 1000) == shards
+        assert list(tmp_path.rglob(".partial-*")) and not (tmp_path / "joined").exists()
     ends(words)
     assert (tmp_path / "joined").read_bytes() == sources[1]
     assert not list((tmp_path / "shards").glob(".*"))

@@ -205,7 +205,7 @@ def trains(request, monkeypatch):
 def test_what_failed_goes_on_and_what_is_there_stays(tmp_path):
     """Two real trainings; the second finds its corpus in the second attempt alone."""
     write_pairs(tmp_path)
-    small = settings(tmp_path, training__steps=2, training__validate_every=2, evaluation__beam_size=1,
+    small = settings(tmp_path, training__steps=1, training__validate_every=1, evaluation__beam_size=1,
                      evaluation__extra_length=0)  # fmt: skip
     common = {key: yaml.safe_load(value) for key, _, value in (each.partition("=") for each in small)}
     both = ["late.en", "late.de"]

@@ -111,7 +111,7 @@ def expected():
         {"parts": 3},
         {"beside": 3},
         {"parts": 2, "beside": 2},
-        {"parts": 12},
+        pytest.param({"parts": 12}, marks=pytest.mark.thorough),
         {"loss": SmoothedCrossEntropy(0.1, r_drop=2.0, alignment_weight=WEIGHT)},
         {"loss": SmoothedCrossEntropy(0.1, r_drop=2.0, alignment_weight=WEIGHT), "parts": 3},
     ],

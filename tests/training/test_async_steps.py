@@ -68,9 +68,9 @@ def test_no_step_is_waited_for_until_the_next_one_has_started(eager, tmp_path, m
 
         monkeypatch.setattr(of_variables, name, watched)
     monkeypatch.setattr(fitting, "AsyncCallbacks", Watched)
-    loaded = on(tmp_path, PAIRS, 64, steps=8, validate_every=4, steps_per_execution=at_once, save_every_seconds=1e9)
-    experiment.train(loaded, tmp_path / "run")
-    assert Watched.read == list(range(1, 8 // at_once + 1))
+    options = {"steps": 4 * at_once, "validate_every": 2 * at_once, "steps_per_execution": at_once}
+    experiment.train(on(tmp_path, PAIRS, 64, **options, save_every_seconds=1e9), tmp_path / "run")
+    assert Watched.read == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("faulty", [1, 2])

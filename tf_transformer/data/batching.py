@@ -73,10 +73,13 @@ def make_batches(
 
     def examples(sources, targets):
         source, target, verdict = encode_and_judge(tokenizers, sources, targets, max_length, max_ratio)
-        source, target = (tf.ragged.boolean_mask(side, verdict == KEPT) for side in (source, target))
-        start, end = (tf.fill([target.nrows(), 1], token) for token in (START_ID, END_ID))
+        kept = tf.where(verdict == KEPT)[:, 0]
+        return tf.gather(source, kept), tf.gather(target, kept)
+
+    def framed(source, target):
+        # Of each pair by itself: for a ragged chunk it runs no faster, and takes half a second to trace.
         source_ids, target_ids, labels = (
-            tf.concat(parts, axis=1) for parts in ([source, end], [start, target], [target, end])
+            tf.concat(parts, axis=0) for parts in ([source, [END_ID]], [[START_ID], target], [target, [END_ID]])
         )
         return (source_ids, target_ids), labels
 
@@ -111,9 +114,7 @@ def make_batches(
     dataset = tf.data.Dataset.from_generator(
         lambda: itertools.chain.from_iterable(map(epoch, numbers())), output_signature=CHUNK_SPEC
     )
-    dataset = dataset.map(examples, num_parallel_calls=2).unbatch()
-    # A row of a ragged tensor is a tensor, but unbatch still calls it ragged: a map names it rightly.
-    dataset = dataset.map(lambda *example: tf.nest.map_structure(tf.identity, example))
+    dataset = dataset.map(examples, num_parallel_calls=2).unbatch().map(framed)
     dataset = dataset.bucket_by_sequence_length(
         length,
         bucket_boundaries=[bound + 1 for bound in bounds],  # TensorFlow's boundaries are exclusive

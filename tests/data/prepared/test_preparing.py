@@ -332,10 +332,13 @@ def test_parts_of_other_text_or_limits_are_not_gone_on_with(tmp_path, monkeypatc
 
 
 def test_two_at_once_make_one(tmp_path):
-    with prepares(tmp_path / "train") as one, prepares(tmp_path / "train") as other:
-        for process in one, other:
-            _, told = process.communicate(timeout=SECONDS)
-            assert process.returncode == 0, told
+    """This process begins while another is at work."""
+    with prepares(tmp_path / "train") as other:
+        eventually((tmp_path / ".parts-train").exists)
+        assert not (tmp_path / "train").exists()
+        assert texts_of(prepare(numbered(2000), tmp_path / "train")) == numbered(2000)
+        _, told = other.communicate(timeout=SECONDS)
+        assert other.returncode == 0, told
     assert {path.name for path in tmp_path.iterdir()} == {"train", "lock"}
     assert texts_of(PreparedPairs(tmp_path / "train")) == numbered(2000)
 

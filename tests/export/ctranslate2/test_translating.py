@@ -127,7 +127,7 @@ def test_greedy_search_and_its_score_are_those_of_the_definition(tmp_path, name)
     np.testing.assert_allclose(output["score"], scores, atol=1e-4)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, 2, pytest.param(3, marks=pytest.mark.thorough)])
 def test_no_n_gram_comes_twice(separate, size):
     model, tokenizers, path = separate
     options = replace(GREEDY, extra_length=8, no_repeat_ngram_size=size)

@@ -1,23 +1,8 @@
-"""A server of a SavedModel and of a model that only translates, and its page in a browser."""
+"""The page of the server in a browser."""
 
-import shutil
 from urllib.parse import quote
 
 import pytest
-
-from tests.server.running import serving
-
-
-@pytest.fixture(scope="package")
-def server(tiny_run_directory, tiny_saved_model, tmp_path_factory):
-    """Serves the tiny model as `tiny`, and as `plain`, in CTranslate2's format."""
-    from tf_transformer.experiment import export_run_ctranslate2
-
-    folder = tmp_path_factory.mktemp("page")
-    shutil.copytree(tiny_saved_model, folder / "tiny" / "1")
-    plain = export_run_ctranslate2(tiny_run_directory, folder / "plain")
-    with serving(folder, folder / "tiny", plain) as running:
-        yield running
 
 
 @pytest.fixture
