@@ -76,10 +76,7 @@ def end(connection, rest):
 
 
 def test_starting_then_ready_then_draining(versions, tmp_path):
-    """What was accepted is answered while it drains, even where the body is still to come; what comes later is refused.
-
-    Whatever its body.
-    """
+    """What was accepted is answered while it drains, even if its body is still to come; what comes later is refused."""
     put(versions[0], tmp_path / "echo", "1")
     held, go = hold(tmp_path / "echo" / "1"), tmp_path / "go"
     with (
