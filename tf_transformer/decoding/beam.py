@@ -12,6 +12,7 @@ from tf_transformer.decoding.grammar import Grammar
 from tf_transformer.decoding.repetition import without_repeats
 from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds, unknown_zero
 from tf_transformer.decoding.trace import TRACED, Record, start_trace, trace_step
+from tf_transformer.layers.lean_ops import shape_of
 
 # Ranks what was cut at its limit behind all that is closed, and before nothing at all.
 CUT = -1e30
@@ -81,22 +82,22 @@ def beam_search(
     """
     limits = ops.cast(limits, "int32")
     # Kept from a graph that could know it, since reshaping forgets it again.
-    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) + unknown_zero() if steps is None else steps
+    batch, longest = shape_of(limits)[0], ops.max(limits, initial=0) + unknown_zero() if steps is None else steps
     slots = ops.arange(longest, dtype="int32")
     beam = ops.arange(beam_size, dtype="int32")
 
     def advance(position: Any, rows: Rows) -> Rows:
-        count = ops.shape(rows["done"])[0]
+        count = shape_of(rows["done"])[0]
         history = extend(rows["history"], position, steps is not None)
         logits, cache = model.step(ops.reshape(rows["tokens"], (-1,)), position, rows["cache"], history)
         forced = None if prefix is None else ops.repeat(forced_token(rows["prefix"], position), beam_size)
         among = logits
         if grammar is not None:
             allowed = grammar.allowed(rows["grammar"], rows["limits"] - position)
-            among = ops.where(ops.reshape(allowed, ops.shape(logits)), logits, IMPOSSIBLE)
+            among = ops.where(ops.reshape(allowed, shape_of(logits)), logits, IMPOSSIBLE)
         among = without_repeats(among, rows["outputs"], position, no_repeat_ngram_size)
         gains, ids = likeliest(logits, beam_size, position, end_id, min_length, forced, among)
-        choices = ops.shape(ids)[1]
+        choices = shape_of(ids)[1]
         totals = ops.expand_dims(rows["log_probs"], axis=2) + ops.reshape(gains, (count, beam_size, choices))
         log_probs, chosen = ops.top_k(ops.reshape(totals, (count, beam_size * choices)), beam_size)
         tokens = pick(ops.reshape(ids, (count, beam_size * choices)), chosen)

@@ -6,6 +6,7 @@ from typing import Any
 
 from keras import ops
 
+from tf_transformer.layers.lean_ops import shape_of, take
 from tf_transformer.layers.masks import PAD_ID
 
 IMPOSSIBLE = -float("inf")
@@ -51,7 +52,7 @@ def likeliest(
     if forced is None:
         return values, ids
     forced = ops.expand_dims(forced, axis=1)
-    is_first = ops.equal(ops.arange(ops.shape(ids)[1]), 0)
+    is_first = ops.equal(ops.arange(shape_of(ids)[1]), 0)
     alone = ops.where(is_first, pick(logits, forced) - normaliser, IMPOSSIBLE)
     is_forced = ops.not_equal(forced, PAD_ID)
     return ops.where(is_forced, alone, values), ops.where(is_forced, forced, ids)
@@ -76,7 +77,7 @@ def top_k(x: Any, k: Any) -> tuple[Any, Any]:
     if chunk < 8 or chunks < 8:
         return ops.top_k(x, k)
     x = ops.reshape(x, (-1, chunks, chunk))
-    rows = ops.shape(x)[0]
+    rows = shape_of(x)[0]
     _, best = ops.top_k(ops.max(x, axis=-1), ops.minimum(k, chunks))
     values, at = ops.top_k(ops.reshape(pick(x, best), (rows, -1)), k)
     return values, pick(best, at // chunk) * chunk + at % chunk
@@ -84,9 +85,9 @@ def top_k(x: Any, k: Any) -> tuple[Any, Any]:
 
 def pick(x: Any, places: Any) -> Any:
     """What stands at `places`, int32 (rows, n), in each row of `x`, (rows, size, ...): (rows, n, ...)."""
-    rows, size, *rest = ops.shape(x)
+    rows, size, *rest = shape_of(x)
     starts = ops.expand_dims(ops.arange(rows, dtype="int32") * size, axis=1)
-    return ops.take(ops.reshape(x, (rows * size, *rest)), places + starts, axis=0)
+    return take(ops.reshape(x, (rows * size, *rest)), places + starts)
 
 
 def length_penalty(length: Any, alpha: Any, offset: float = 5.0) -> Any:
@@ -112,6 +113,6 @@ def length_penalty(length: Any, alpha: Any, offset: float = 5.0) -> Any:
 
 def forced_token(prefix: Any, position: Any) -> Any:
     """The tokens that must stand at `position`, int (rows,), 0 where any may, for a prefix int (rows, length)."""
-    length = ops.shape(prefix)[1]
+    length = shape_of(prefix)[1]
     here = ops.equal(ops.arange(length, dtype="int32"), position)
     return ops.sum(ops.where(here, prefix, 0), axis=1)

@@ -19,6 +19,7 @@ from tf_transformer.decoding.weights import (
     read_vocabulary,
     split_heads,
 )
+from tf_transformer.layers.lean_ops import shape_of, take
 from tf_transformer.layers.lstm import LSTM, lstm_step
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class RecurrentStepper:
         """
         context = self.encoder(source_ids, training=False)
         keys, values = (ops.expand_dims(apply_dense(context, dense), axis=1) for dense in self.context_in)
-        batch, beams = ops.shape(source_ids)[0], beams + unknown_zero() if steps is None else beams
+        batch, beams = shape_of(source_ids)[0], beams + unknown_zero() if steps is None else beams
         width = self.embeddings.shape[1]
         return {
             "outputs": [ops.zeros((batch, beams, width), self.dtype) for _ in self.layers],
@@ -115,19 +116,19 @@ class RecurrentStepper:
         Returns:
             Logits for the next token, float (batch * beams, target_vocab_size), and the new cache.
         """
-        batch, beams, number = ops.shape(history)
+        batch, beams, number = shape_of(history)
         parents = _parents(history, cache["entries"])
         outputs, memories = [], []
 
         def advance(layer: _Weights, x: Any) -> Any:
             place = len(outputs)
-            before = (ops.take(_flat(cache[name][place]), parents, axis=0) for name in ("outputs", "memories"))
+            before = (take(_flat(cache[name][place]), parents) for name in ("outputs", "memories"))
             output, memory = lstm_step(apply_dense(x, layer.input_projection), *before, layer.recurrent_kernel)
             outputs.append(ops.reshape(output, (batch, beams, output.shape[1])))
             memories.append(ops.reshape(memory, (batch, beams, memory.shape[1])))
             return output
 
-        x = advance(self.layers[0], ops.take(self.embeddings, ids, axis=0) * self.scale)
+        x = advance(self.layers[0], take(self.embeddings, ids) * self.scale)
         query = split_heads(apply_dense(x, self.query), beams, 1)
         found = attend(query, [(cache["keys"], cache["values"])], cache["mask"])
         found = apply_dense(found, self.attention_out)
@@ -151,9 +152,9 @@ class RecurrentStepper:
             rows: int32 (kept,), the rows; None for all of a cache of fixed size.
             entries: int32 (kept, n), the entries of each that the search keeps.
         """
-        kept = cache if rows is None else keras.tree.map_structure(lambda each: ops.take(each, rows, axis=0), cache)
+        kept = cache if rows is None else keras.tree.map_structure(lambda each: take(each, rows), cache)
         same = ops.equal(ops.expand_dims(entries, axis=2), ops.expand_dims(kept["entries"], axis=1))
-        place = 1 + ops.arange(ops.shape(entries)[1], dtype="int32")
+        place = 1 + ops.arange(shape_of(entries)[1], dtype="int32")
         # An entry that the search has dropped has no descendants: -1.
         return {**kept, "entries": ops.sum(ops.cast(same, "int32") * place[:, None], axis=1) - 1}
 
@@ -173,10 +174,10 @@ def _flat(states: Any) -> Any:
 
 def _parents(history: Any, entries: Any) -> Any:
     """The row, of all hypotheses of the step before laid end to end, that each hypothesis of this step goes on with."""
-    batch, beams, _ = ops.shape(history)
+    batch, beams, _ = shape_of(history)
     # In front stands an entry that nothing descends from, for those of which there is none.
     with_none = ops.pad(history, [[0, 0], [0, 0], [1, 0]])
     descends = ops.cast(pick_entries(with_none, entries + 1), "int32")
     parent = ops.argmax(descends, axis=2)
-    first = ops.expand_dims(ops.arange(batch, dtype="int32") * ops.shape(entries)[1], axis=1)
+    first = ops.expand_dims(ops.arange(batch, dtype="int32") * shape_of(entries)[1], axis=1)
     return ops.reshape(first + ops.cast(parent, "int32"), (-1,))

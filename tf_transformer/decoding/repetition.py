@@ -6,6 +6,7 @@ from typing import Any
 
 from keras import ops
 
+from tf_transformer.layers.lean_ops import shape_of
 from tf_transformer.layers.masks import PAD_ID
 
 
@@ -26,7 +27,7 @@ def ends_of_repeats(tokens: Any, position: Any, size: Any) -> Any:
         >>> ends_of_repeats(np.array([[5, 6, 7, 5, 6, 0]], "int32"), 5, size=3).numpy().tolist()  # 5 6 7 was there
         [[0, 0, 7, 0, 0, 0]]
     """
-    place = ops.arange(ops.shape(tokens)[-1], dtype="int32")
+    place = ops.arange(shape_of(tokens)[-1], dtype="int32")
     # An n-gram ends at each of these places; it is repeated if all before its last token is what stands last now.
     is_end = ops.logical_and(place >= size - 1, place < position)
     repeats = ops.logical_and(is_end, ops.ones_like(tokens, "bool"))
@@ -52,10 +53,10 @@ def without_repeats(logits: Any, tokens: Any, position: Any, size: Any) -> Any:
         return logits
 
     def exclude() -> Any:
-        excluded = ends_of_repeats(ops.reshape(tokens, (-1, ops.shape(tokens)[-1])), position, size)
-        rows = ops.broadcast_to(ops.arange(ops.shape(excluded)[0], dtype="int32")[:, None], ops.shape(excluded))
+        excluded = ends_of_repeats(ops.reshape(tokens, (-1, shape_of(tokens)[-1])), position, size)
+        rows = ops.broadcast_to(ops.arange(shape_of(excluded)[0], dtype="int32")[:, None], shape_of(excluded))
         places = ops.reshape(ops.stack([rows, excluded], axis=-1), (-1, 2))  # the padding is never chosen anyway
-        values = ops.full((ops.shape(places)[0],), -float("inf"), logits.dtype)
+        values = ops.full((shape_of(places)[0],), -float("inf"), logits.dtype)
         return ops.scatter_update(logits, places, values)
 
     return exclude() if isinstance(size, int) else ops.cond(size > 0, exclude, lambda: logits)

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import keras
 from keras import ops
 
+from tf_transformer.layers.lean_ops import shape_of, take
+
 # The tensors of a search by name, or several of them under one; the first axis of each is one row for each sentence.
 Rows = dict[str, Any]
 
@@ -70,7 +72,7 @@ def run_rounds(
         These, for all rows as they were when they were done; with `steps` also "done", bool (rows,), since a row may
         need more of them, or more entries than there is room for.
     """
-    batch = ops.shape(rows["done"])[0]
+    batch = shape_of(rows["done"])[0]
 
     def unfinished(position: Any, rows: Rows, *_: Any) -> Any:
         return ops.logical_not(ops.all(rows["done"]))
@@ -89,7 +91,7 @@ def run_rounds(
         (kept,) = ops.nonzero(ops.logical_not(rows["done"]))
         kept = ops.cast(kept, "int32")
         others = {name: rows[name] for name in rows if name != "cache"}
-        others = keras.tree.map_structure(lambda each: ops.take(each, kept, axis=0), others)
+        others = keras.tree.map_structure(lambda each: take(each, kept), others)
         needed = _needed(others["history"])
         # The row that needs most says how many stay.
         _, entries = ops.top_k(needed, ops.max(ops.sum(needed, axis=1), initial=0))
@@ -115,7 +117,7 @@ def _run_in_fixed_memory(
     model: StepModel, one_step: Callable, rows: Rows, beams: int, outcome: tuple[str, ...], steps: Any
 ) -> Rows:
     """The same with a cache of fixed size, in which a row that needs too many entries is lost."""
-    batch = ops.shape(rows["done"])[0]
+    batch = shape_of(rows["done"])[0]
     fresh = ops.zeros((batch, beams, FIXED_ROUND * beams), "bool")
     history = ops.concatenate([ops.zeros((batch, beams, settled_room(steps, beams)), "bool"), fresh], axis=2)
     rows = {**rows, "history": history, "lost": ops.zeros_like(rows["done"])}
@@ -126,7 +128,7 @@ def _run_in_fixed_memory(
 
     def tidy(rows: Rows) -> Rows:
         needed = _needed(rows["history"])
-        room = ops.shape(needed)[1] - FIXED_ROUND * beams  # known in the loop where it is known before it
+        room = shape_of(needed)[1] - FIXED_ROUND * beams  # known in the loop where it is known before it
         _, entries = ops.top_k(needed, room)
         history = ops.concatenate([pick_entries(rows["history"], entries), fresh], axis=2)
         lost = ops.logical_and(ops.sum(needed, axis=1) > room, ops.logical_not(rows["done"]))
@@ -163,7 +165,7 @@ def extend(history: Any, position: Any, fixed: bool) -> Any:
 
     A fixed history ends with a place for each entry of a round.
     """
-    rows, beams, entries = ops.shape(history)
+    rows, beams, entries = shape_of(history)
     beam = ops.arange(beams, dtype="int32")
     if fixed:
         place = entries - FIXED_ROUND * beams + position % FIXED_ROUND * beams + beam
@@ -186,23 +188,24 @@ def append(entries: Any, new: Any, axis: int, position: Any, slots: Any | None) 
     if slots is None:
         return ops.concatenate([entries, new], axis=axis)
     # Written with operations that every TensorFlow has, also a server's: those of XLA alone would not load there.
-    *before, _ = ops.shape(entries)[: axis + 1]
-    behind = ops.shape(entries)[axis + 1 :]
-    by_position = ops.reshape(entries, (*before, FIXED_ROUND, ops.shape(new)[axis], *behind))
+    *before, _ = shape_of(entries)[: axis + 1]
+    behind = shape_of(entries)[axis + 1 :]
+    by_position = ops.reshape(entries, (*before, FIXED_ROUND, shape_of(new)[axis], *behind))
     here = ops.reshape(ops.equal(slots, position % FIXED_ROUND), (-1, *[1] * (1 + len(behind))))
-    return ops.reshape(ops.where(here, ops.expand_dims(new, axis), by_position), ops.shape(entries))
+    return ops.reshape(ops.where(here, ops.expand_dims(new, axis), by_position), shape_of(entries))
 
 
 def pick_entries(history: Any, entries: Any) -> Any:
     """Of a history, bool (rows, beams, entries), the given entries of each row, int32 (rows, n)."""
-    rows, beams, length = ops.shape(history)
+    rows, beams, length = shape_of(history)
     starts = ops.reshape(ops.arange(rows * beams, dtype="int32") * length, (rows, beams, 1))
-    return ops.take(ops.reshape(history, (-1,)), starts + ops.expand_dims(entries, axis=1), axis=0)
+    return take(ops.reshape(history, (-1,)), starts + ops.expand_dims(entries, axis=1))
 
 
 def unknown_zero() -> Any:
-    """0, the length of what a loop makes longer; a TensorFlow graph's loop would hold on to a length that it knows.
+    """0, the length of what a loop makes longer; a TensorFlow graph's loop would hold on to a length that it knows."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
 
-    What a loop leaves can't be known beforehand, though this one never runs.
-    """
-    return ops.while_loop(lambda zero: zero < 0, lambda zero: zero + 1, 0)
+        return tf.raw_ops.PlaceholderWithDefault(input=0, shape=())  # whose value is never taken for known
+    return ops.convert_to_tensor(0, "int32")

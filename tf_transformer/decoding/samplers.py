@@ -6,6 +6,8 @@ from typing import Any
 
 from keras import ops
 
+from tf_transformer.layers.lean_ops import shape_of
+
 
 class RandomSampler:
     """Draws a token with the model's probabilities, sharpened by a temperature and cut to a nucleus.
@@ -73,10 +75,10 @@ def row_keys(source_ids: Any, copies: Any = 1) -> Any:
         True
     """
     ids = ops.cast(source_ids, "uint32")
-    place = ops.cast(ops.arange(ops.shape(ids)[1], dtype="int32"), "uint32")
+    place = ops.cast(ops.arange(shape_of(ids)[1], dtype="int32"), "uint32")
     mixed = ops.where(ids > 0, _mix(ids + _mix(place + 1)), 0)
     keys = ops.repeat(ops.sum(mixed, axis=1), copies)
-    copy = ops.arange(ops.shape(ids)[0] * copies, dtype="int32") % copies
+    copy = ops.arange(shape_of(ids)[0] * copies, dtype="int32") % copies
     return _mix(keys + _mix(ops.cast(copy, "uint32")))
 
 

@@ -10,6 +10,7 @@ from keras import ops
 from tf_transformer.decoding.candidates import forced_token, likeliest, pick
 from tf_transformer.decoding.repetition import without_repeats
 from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds
+from tf_transformer.layers.lean_ops import shape_of
 
 # (log-probabilities (rows, count), from the highest down, each row's key, position) -> the chosen place in each row
 Sampler = Callable[[Any, Any, Any], Any]
@@ -133,7 +134,7 @@ def _search(
     steps: Any | None = None,
 ) -> tuple[Any, ...]:
     limits = ops.cast(limits, "int32")
-    batch, longest = ops.shape(limits)[0], ops.max(limits, initial=0) if steps is None else steps
+    batch, longest = shape_of(limits)[0], ops.max(limits, initial=0) if steps is None else steps
     slots = ops.arange(longest, dtype="int32")
 
     def advance(position: Any, rows: Rows) -> Rows:
@@ -142,7 +143,7 @@ def _search(
         forced = None if prefix is None else forced_token(rows["prefix"], position)
         among = without_repeats(logits, rows["outputs"], position, no_repeat_ngram_size)
         log_probs, ids = likeliest(logits, candidates, position, end_id, min_length, forced, among)
-        log_probs, order = ops.top_k(log_probs, ops.minimum(candidates, ops.shape(ids)[1]))
+        log_probs, order = ops.top_k(log_probs, ops.minimum(candidates, shape_of(ids)[1]))
         place = ops.expand_dims(choose(log_probs, rows["keys"], position), axis=1)
         chosen = pick(order, place)
         # A row that is done stays as it is until it leaves.

@@ -25,6 +25,7 @@ from tf_transformer.decoding.weights import (
     split_heads,
 )
 from tf_transformer.layers.attention import FORBIDDEN
+from tf_transformer.layers.lean_ops import shape_of, take
 
 if TYPE_CHECKING:
     from tf_transformer.layers.decoder import DecoderLayer
@@ -116,7 +117,7 @@ class Stepper:
             cache["slots"] = ops.arange(FIXED_ROUND, dtype="int32")
         if self.told is not None:
             cache["places"], cache["memory"] = self.told.places(source_ids), self.told.memory(context)
-            batch = ops.shape(cache["places"])[0]
+            batch = shape_of(cache["places"])[0]
             cache["tokens"], cache["settled_tokens"] = (ops.zeros((batch, n), "int32") for n in (fresh, settled))
         return cache
 
@@ -133,20 +134,20 @@ class Stepper:
         Returns:
             Logits for the next token, float (batch * beams, target_vocab_size), and the new cache.
         """
-        beams, slots = ops.shape(history)[1], cache.get("slots")
+        beams, slots = shape_of(history)[1], cache.get("slots")
         # A forbidden entry's weight is exactly 0: any logit vanishes beside this in float32.
         mask = ops.where(ops.expand_dims(history, axis=1), 0.0, FORBIDDEN)
         untold = ids if self.told is None else self.told.untold(ids)
-        x = ops.take(self.embeddings, untold, axis=0)
+        x = take(self.embeddings, untold)
         x = x if self.scale is None else x * self.scale
-        x = x + ops.take(self.positions, position, axis=0)
+        x = x + take(self.positions, position)
         if self.told is not None:
             tokens = append(cache["tokens"], ops.reshape(ids, (-1, beams)), 1, position, slots)
             cache = {**cache, "tokens": tokens}
             tokens = ops.concatenate([cache["settled_tokens"], tokens], axis=1)
             so_far = ops.where(history, ops.expand_dims(tokens, axis=1), 0)
             added = self.told.tell(cache["places"], cache["memory"], so_far)
-            x = x + ops.reshape(added, ops.shape(x))
+            x = x + ops.reshape(added, shape_of(x))
         layers = []
         for layer, part in zip(self.layers, cache["layers"], strict=True):
             x, part = layer.step(x, part, mask, cache["context_mask"], beams, position, slots)
@@ -168,7 +169,7 @@ class Stepper:
         layers = [layer.settle(part, rows, entries) for layer, part in zip(self.layers, cache["layers"], strict=True)]
         others = {name: cache[name] for name in cache if name != "layers"}
         if rows is not None:
-            others = {name: ops.take(each, rows, axis=0) for name, each in others.items()}
+            others = {name: take(each, rows) for name, each in others.items()}
         if self.told is not None:
             both = ops.concatenate([others["settled_tokens"], others["tokens"]], axis=1)
             others["settled_tokens"] = pick_entries(both[:, None], entries)[:, 0]
@@ -202,7 +203,7 @@ class _LayerWeights:
     def start_cache(self, context: Any, fresh: Any, settled: Any) -> Cache:
         """The cache of a layer, with so many fresh and so many settled entries."""
         heads, *widths = self.sizes
-        batch, length, width = ops.shape(context)
+        batch, length, width = shape_of(context)
         flat = ops.reshape(context, (batch * length, width))
         cache = {}
         for name, dense, head_width in zip(("keys", "values"), self.cross_in, widths, strict=True):
@@ -238,15 +239,15 @@ class _LayerWeights:
         settled = dict(cache)
         if rows is not None:
             for name in "context_keys", "context_values":
-                settled[name] = ops.take(cache[name], rows, axis=0)
+                settled[name] = take(cache[name], rows)
         for name in "keys", "values":
             both = ops.concatenate([cache[f"settled_{name}"], cache[name]], axis=2)
-            batch, heads, length, width = ops.shape(both)
+            batch, heads, length, width = shape_of(both)
             # One look-up in the entries of all heads of all rows, laid end to end.
             row = ops.arange(batch, dtype="int32") if rows is None else rows
             head = ops.expand_dims(row, axis=1) * heads + ops.arange(heads, dtype="int32")
             places = ops.expand_dims(head * length, axis=2) + ops.expand_dims(entries, axis=1)
-            settled[f"settled_{name}"] = ops.take(ops.reshape(both, (-1, width)), places, axis=0)
+            settled[f"settled_{name}"] = take(ops.reshape(both, (-1, width)), places)
             if rows is not None:
                 settled[name] = settled[f"settled_{name}"][:, :, : unknown_zero()]
         return settled

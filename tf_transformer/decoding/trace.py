@@ -8,6 +8,7 @@ from keras import ops
 
 from tf_transformer.decoding.candidates import IMPOSSIBLE, length_penalty, pick
 from tf_transformer.decoding.rounds import Rows
+from tf_transformer.layers.lean_ops import shape_of
 
 # What becomes of a hypothesis. `beam_search` gives the places of these names.
 FATES = (
@@ -58,7 +59,7 @@ def start_trace(batch: Any, steps: Any, beams: Any) -> Rows:
 
 def trace_step(rows: Rows, position: Any, tokens: Any, parents: Any, log_probs: Any) -> Rows:
     """Adds a step's hypotheses, each (rows, beams), to the record among the rows."""
-    here = ops.equal(ops.arange(ops.shape(rows[TRACED[0]])[1], dtype="int32"), position)[:, None]
+    here = ops.equal(ops.arange(shape_of(rows[TRACED[0]])[1], dtype="int32"), position)[:, None]
     new = zip(TRACED, (tokens, parents, log_probs), strict=True)
     return {name: ops.where(here, ops.expand_dims(value, axis=1), rows[name]) for name, value in new}
 
@@ -78,7 +79,7 @@ def read_trace(record: Record, best: Any, limits: Any, end_id: int, alpha: Any, 
     limits = ops.cast(limits, "int32")
     real = log_probs > IMPOSSIBLE
     tokens = ops.where(real, tokens, 0)
-    batch, steps, beams = ops.shape(tokens)
+    batch, steps, beams = shape_of(tokens)
     number = ops.arange(steps, dtype="int32")
     parents = ops.where(ops.logical_and(real, number[:, None] > 0), parents, -1)
 
@@ -104,7 +105,7 @@ def read_trace(record: Record, best: Any, limits: Any, end_id: int, alpha: Any, 
 
 def _winners(tokens: Any, parents: Any, best: Any) -> Any:
     """Which hypotheses, (rows, steps, beams), have the tokens of the best one up to theirs: one of each step."""
-    batch, steps, beams = ops.shape(tokens)
+    batch, steps, beams = shape_of(tokens)
     of_best = ops.logical_and(ops.equal(tokens, best[:, :, None]), ops.not_equal(tokens, 0))
     wins = ops.zeros((batch, steps, beams), "bool")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from keras import ops
 
 from tf_transformer.layers.attention import FORBIDDEN, MultiHeadAttention
+from tf_transformer.layers.lean_ops import shape_of
 from tf_transformer.layers.masks import padding_mask
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def attend(query: Any, memories: list[tuple[Any, Any]], mask: Any) -> Any:
     weights = ops.cast(ops.softmax(ops.cast(joined, "float32") + mask, axis=-1), query.dtype)
     y, start = None, 0
     for keys, values in memories:
-        end = start + ops.shape(keys)[2]
+        end = start + shape_of(keys)[2]
         part = ops.matmul(weights[..., start:end], values)
         y, start = part if y is None else y + part, end
     _, heads, _, width = y.shape

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from tf_transformer.distributed.cluster import Cluster, read_cluster, wait_for_workers
 from tf_transformer.errors import UserError, WorkerLost
+from tf_transformer.layers.lean_ops import shape_of
 
 MENDED_KERAS = "3.15."
 
@@ -105,7 +106,7 @@ def worker_share(batches: tf.data.Dataset, strategy: tf.distribute.Strategy) -> 
         first = context.input_pipeline_id * here
 
         def of_each_device(ids: tf.Tensor) -> tf.Tensor:
-            return tf.reshape(ids, (devices, -1, *keras.ops.shape(ids)[1:]))[first : first + here]
+            return tf.reshape(ids, (devices, -1, *shape_of(ids)[1:]))[first : first + here]
 
         # This worker's devices take turns at what comes out: the rows that each would have if all were in one machine.
         return batches.map(lambda *batch: tf.nest.map_structure(of_each_device, batch)).unbatch()

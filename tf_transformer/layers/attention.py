@@ -12,6 +12,7 @@ from tf_transformer.layers.arguments import check_heads, check_rates, check_size
 from tf_transformer.layers.band import FORBIDDEN, band_output, band_weights, whole_weights
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.dropout import Dropout
+from tf_transformer.layers.lean_ops import shape_of
 from tf_transformer.layers.masks import _with_heads
 
 
@@ -178,14 +179,14 @@ class MultiHeadAttention(keras.layers.Layer):
         weights = band_weights(query, key, mask, self.window, value.dtype)
         heads = band_output(self.dropout(weights, training=training), value)
         output = self.output_projection(self._join_heads(heads))
-        return (output, whole_weights(weights, ops.shape(key)[2])) if return_attention_scores else output
+        return (output, whole_weights(weights, shape_of(key)[2])) if return_attention_scores else output
 
     def _split_heads(self, x: Any, width: int) -> Any:
-        batch, length, _ = ops.shape(x)
+        batch, length, _ = shape_of(x)
         return ops.transpose(ops.reshape(x, (batch, length, self.num_heads, width)), (0, 2, 1, 3))
 
     def _join_heads(self, x: Any) -> Any:
-        batch, _, length, _ = ops.shape(x)
+        batch, _, length, _ = shape_of(x)
         return ops.reshape(ops.transpose(x, (0, 2, 1, 3)), (batch, length, self.num_heads * self.value_width))
 
     def get_config(self) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from tf_transformer.layers.lean_ops import shape_of
+
 # Added to a forbidden connection's logit. Any logit below 1e22 in size vanishes beside it in float32, so that the
 # weight is exactly 0, and a row with nothing to attend to becomes uniform instead of NaN.
 FORBIDDEN = -1e30
@@ -38,7 +40,7 @@ def band_weights(query: Any, key: Any, attention_mask: Any | None, window: int, 
         >>> band_weights(x, x, None, 2, "float32").shape
         TensorShape([1, 1, 3, 2, 6])
     """
-    length = ops.shape(key)[2]
+    length = shape_of(key)[2]
     query = _blocks(query / math.sqrt(query.shape[-1]), window)
     logits = ops.matmul(query, ops.swapaxes(_three_blocks(key, window), -1, -2))
     logits = ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
@@ -57,14 +59,14 @@ def band_weights(query: Any, key: Any, attention_mask: Any | None, window: int, 
 def band_output(weights: Any, value: Any) -> Any:
     """Sums values by the weights of `band_weights`: float (batch, heads, length, value_dim)."""
     window = weights.shape[-2]
-    batch, heads, length, width = ops.shape(value)
+    batch, heads, length, width = shape_of(value)
     output = ops.matmul(weights, _three_blocks(value, window))
     return ops.reshape(output, (batch, heads, -1, width))[:, :, :length]
 
 
 def whole_weights(weights: Any, length: Any) -> Any:
     """The weights of `band_weights` as a matrix, (batch, heads, length, length), with 0 outside the band."""
-    batch, heads, blocks, window, _ = ops.shape(weights)
+    batch, heads, blocks, window, _ = shape_of(weights)
     width = (blocks + 2) * window
     # Laid out end to end with rows that are a window longer than the matrix's, each block comes a window later in it.
     rows = ops.transpose(weights, (0, 1, 3, 2, 4))
@@ -77,7 +79,7 @@ def whole_weights(weights: Any, length: Any) -> Any:
 
 def _blocks(x: Any, window: int) -> Any:
     """Cuts (batch, heads, length, width) into (batch, heads, blocks, window, width), the last one filled up with 0."""
-    batch, heads, length, width = ops.shape(x)
+    batch, heads, length, width = shape_of(x)
     blocks = -(-length // window)
     x = ops.pad(x, [[0, 0], [0, 0], [0, blocks * window - length], [0, 0]])
     return ops.reshape(x, (batch, heads, blocks, window, width))
@@ -86,6 +88,6 @@ def _blocks(x: Any, window: int) -> Any:
 def _three_blocks(x: Any, window: int) -> Any:
     """For each block itself between the one before and the one after: (batch, heads, blocks, 3 * window, width)."""
     blocks = _blocks(x, window)
-    number = ops.shape(blocks)[2]
+    number = shape_of(blocks)[2]
     around = ops.pad(blocks, [[0, 0], [0, 0], [1, 1], [0, 0], [0, 0]])
     return ops.concatenate([around[:, :, start : start + number] for start in range(3)], axis=3)

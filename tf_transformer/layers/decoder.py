@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-from keras import ops
 
+from tf_transformer.layers.lean_ops import shape_of
 from tf_transformer.layers.masks import combine_masks, look_ahead_mask
 from tf_transformer.layers.stack import Stack, StackLayer
 
@@ -73,7 +73,7 @@ class DecoderLayer(StackLayer):
             weights (batch, heads, target_len, target_len) and the encoder-decoder weights (batch, heads, target_len,
             source_len).
         """
-        mask = combine_masks(look_ahead_mask(ops.shape(x)[1]), attention_mask)
+        mask = combine_masks(look_ahead_mask(shape_of(x)[1]), attention_mask)
         y = self.self_attention_residual.enter(x)
         y, self_scores = self.self_attention(y, y, attention_mask=mask, return_attention_scores=True, training=training)
         x = self.self_attention_residual(x, y, training=training)

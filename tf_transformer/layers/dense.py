@@ -9,6 +9,7 @@ from keras import ops
 
 from tf_transformer.layers.device import on_gpu
 from tf_transformer.layers.gradient import custom_gradient
+from tf_transformer.layers.lean_ops import shape_of
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -27,7 +28,7 @@ class Dense(keras.layers.Dense):
 
     def call(self, inputs: Any) -> Any:
         """Maps float (..., width) to (..., units)."""
-        *positions, width = ops.shape(inputs)
+        *positions, width = shape_of(inputs)
         x = ops.matmul(ops.reshape(inputs, (-1, width)), self.kernel)
         if self.use_bias:
             # A CPU takes product and bias as one operation, which a gradient of its own would keep apart.
@@ -42,7 +43,7 @@ def _add_in_half_precision(x: Any, bias: Any) -> tuple[Any, Any]:
     import tensorflow as tf
 
     def gradient(upstream: Any) -> tuple[Any, Any]:
-        ones = ops.ones((1, ops.shape(upstream)[0]), upstream.dtype)
+        ones = ops.ones((1, shape_of(upstream)[0]), upstream.dtype)
         return upstream, ops.matmul(ones, upstream)[0]
 
     return tf.nn.bias_add(x, bias), gradient

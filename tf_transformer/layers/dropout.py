@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from tf_transformer.layers.device import on_gpu
+from tf_transformer.layers.lean_ops import shape_of
 
 # A number decides with 16 bits whether it is kept: half of what a uniform float32 would take to draw.
 LEVELS = 2**16
@@ -43,7 +44,7 @@ class Dropout(keras.layers.Dropout):
             return inputs
         if dropped == LEVELS:
             return ops.zeros_like(inputs)
-        shape = self._shape_of_draws(ops.shape(inputs))
+        shape = self._shape_of_draws(shape_of(inputs))
         size = 1
         for axis in shape:
             size = size * axis

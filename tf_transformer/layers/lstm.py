@@ -10,6 +10,7 @@ from keras import ops
 
 from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.dense import Dense
+from tf_transformer.layers.lean_ops import shape_of
 
 # The sigmoid of this is 0, also in half precision: a gate through which nothing comes.
 SHUT = -1e4
@@ -65,7 +66,7 @@ class LSTM(keras.layers.Layer):
         if real is not None:
             projected = ops.where(ops.expand_dims(real, axis=2), projected, SHUT)
         kernel = ops.convert_to_tensor(self.recurrent_kernel, self.compute_dtype)
-        batch = ops.shape(x)[0]
+        batch = shape_of(x)[0]
         start = ops.zeros((batch, self.units), self.compute_dtype), ops.zeros((batch, self.units), "float32")
 
         def step(state: tuple[Any, Any], at: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.layers.arguments import check_sizes
+from tf_transformer.layers.lean_ops import shape_of, take
 from tf_transformer.layers.masks import look_ahead_mask
 
 # Marks that no word begins at a place. No word that is asked for has this number: that before the first is -1.
@@ -90,11 +91,11 @@ class NextWord(keras.layers.Layer):
     def so_far(self, target_ids: Any) -> Any:
         """The tokens up to each target position, the others 0: int32 (batch, target_len, target_len)."""
         target_ids = ops.cast(target_ids, "int32")
-        return ops.where(look_ahead_mask(ops.shape(target_ids)[1]), ops.expand_dims(target_ids, axis=1), 0)
+        return ops.where(look_ahead_mask(shape_of(target_ids)[1]), ops.expand_dims(target_ids, axis=1), 0)
 
     def places(self, source_ids: Any) -> Any:
         """Which word begins at each source position, int32 (batch, source_len), from 0; `NO_WORD` where none does."""
-        begins = ops.take(ops.convert_to_tensor(self._begins), ops.cast(source_ids, "int32"), axis=0)
+        begins = take(self._begins, ops.cast(source_ids, "int32"))
         return ops.where(begins > 0, ops.cumsum(begins, axis=1) - 1, NO_WORD)
 
     def memory(self, context: Any) -> Any:
@@ -103,7 +104,7 @@ class NextWord(keras.layers.Layer):
 
     def written(self, target_ids: Any) -> Any:
         """1 for each target token that stands for a word, else 0; int32, in the shape of the ids."""
-        return ops.take(ops.convert_to_tensor(self._writes), ops.cast(target_ids, "int32"), axis=0)
+        return take(self._writes, ops.cast(target_ids, "int32"))
 
     def untold(self, target_ids: Any) -> Any:
         """What the decoder reads of the target beside what it is told: all of it."""

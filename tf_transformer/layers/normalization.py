@@ -11,6 +11,7 @@ from keras import ops
 
 from tf_transformer.layers.arguments import NORM_EPSILON
 from tf_transformer.layers.gradient import custom_gradient
+from tf_transformer.layers.lean_ops import shape_of
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -48,7 +49,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         x, gamma, beta = (ops.cast(tensor, dtype) for tensor in (inputs, self.gamma, self.beta))
         if training:
             rows = ops.reshape(x, (-1, x.shape[-1]))
-            output = ops.reshape(_normalise_in_training(self.epsilon)(rows, gamma, beta), ops.shape(x))
+            output = ops.reshape(_normalise_in_training(self.epsilon)(rows, gamma, beta), shape_of(x))
         else:
             output = _normal(x, self.epsilon)[0] * gamma + beta
         return ops.cast(output, self.compute_dtype)
@@ -70,7 +71,7 @@ def _normalise_in_training(epsilon: float) -> Callable[[Any, Any, Any], Any]:
         def gradient(upstream: Any) -> tuple[Any, Any, Any]:
             of_gamma = upstream * normal
             # Means over the last axis of these two times gamma, without a pass for the multiplication.
-            share = ops.reshape(gamma / ops.cast(ops.shape(x)[-1], gamma.dtype), (-1, 1))
+            share = ops.reshape(gamma / ops.cast(shape_of(x)[-1], gamma.dtype), (-1, 1))
             mean, slope = ops.matmul(upstream, share), ops.matmul(of_gamma, share)
             of_x = (upstream * gamma - mean - normal * slope) * scale
             return of_x, ops.sum(of_gamma, axis=0), ops.sum(upstream, axis=0)

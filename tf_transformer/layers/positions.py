@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from tf_transformer.layers.arguments import POSITIONS, check_sizes
+from tf_transformer.layers.lean_ops import shape_of
 
 
 def positional_encoding(length: int, depth: int, halves: bool = False) -> np.ndarray:
@@ -77,7 +78,7 @@ class PositionEncoding(keras.layers.Layer):
     def call(self, x: Any) -> Any:
         """Adds the positions to `x`, float (batch, length, width)."""
         table = ops.convert_to_tensor(self.table, dtype=self.compute_dtype)
-        length = self._checked(ops.shape(x)[1])
+        length = self._checked(shape_of(x)[1])
         # Unlike an index, a slice can't be cut short: one position would be every token's then.
         return x + ops.slice(table, (0, 0), (length, table.shape[1]))
 

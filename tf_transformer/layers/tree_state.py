@@ -12,6 +12,7 @@ from keras import ops
 from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.embedding import TokenEmbedding
+from tf_transformer.layers.lean_ops import shape_of, take
 from tf_transformer.layers.next_word import NextWord, marked
 from tf_transformer.layers.span_scorer import SpanScorer
 
@@ -146,11 +147,11 @@ class TreeState(NextWord):
             last word or closing bracket.
         """
         tokens = ops.cast(tokens, "int32")
-        labels, closes = (ops.take(ops.convert_to_tensor(of), tokens, axis=0) for of in (self._labels, self._closes))
+        labels, closes = (take(of, tokens) for of in (self._labels, self._closes))
         opens = labels > 0
         depth = ops.cumsum(ops.cast(opens, "int32") - closes, axis=2)
         words = ops.cumsum(self.written(tokens), axis=2)
-        numbers = ops.arange(1, ops.shape(tokens)[2] + 1, dtype="int32")
+        numbers = ops.arange(1, shape_of(tokens)[2] + 1, dtype="int32")
 
         def open_at(level: Any) -> tuple[Any, Any]:
             """The label and the first word of the open constituent at a depth."""
@@ -200,7 +201,7 @@ class TreeState(NextWord):
         is_word = (places >= 0) & (places < written)
         state = self.follow(self.so_far(tokens))
         # A constituent is known where the next token closes it.
-        closes = _next(ops.take(ops.convert_to_tensor(self._closes), tokens, axis=0)) > 0
+        closes = _next(take(self._closes, tokens)) > 0
         first, last = (
             ops.cast(
                 ops.expand_dims(closes, axis=2)
@@ -233,7 +234,7 @@ class TreeState(NextWord):
             1 where a word begins, else 0.
         """
         tokens, places = ops.cast(target_ids, "int32"), self.places(source_ids)
-        labels, closes = (ops.take(ops.convert_to_tensor(of), tokens, axis=0) for of in (self._labels, self._closes))
+        labels, closes = (take(of, tokens) for of in (self._labels, self._closes))
         opens, written = ops.cast(labels > 0, "int32"), self.written(tokens)
         inside = self.follow(self.so_far(tokens))["label"]
 

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from tf_transformer.distributed.replicas import is_one_device, number_of_replicas, scope_of, without_sums
+from tf_transformer.layers.lean_ops import shape_of
 from tf_transformer.training.alignment import alignment_loss, labels_and_alignment
 
 # The model at work on a step whose loss projects. Each of MirroredStrategy's threads, one a device, has its own.
@@ -213,7 +214,7 @@ class ProjectingSteps:
         def split(ids: Any) -> Any:
             # Rows of padding fill up the last part; they count nowhere.
             padded = tf.pad(ids, [[0, self._parts() * size - rows], *[[0, 0]] * (len(ids.shape) - 1)])
-            return tf.reshape(padded, (self.gradient_accumulation, self.parallel_parts, size, *ops.shape(ids)[1:]))
+            return tf.reshape(padded, (self.gradient_accumulation, self.parallel_parts, size, *shape_of(ids)[1:]))
 
         split_data = tf.nest.map_structure(split, (x, y))
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from keras import ops
 
+from tf_transformer.layers.lean_ops import shape_of, take
+
 # How many constituents may be open at once.
 MAX_DEPTH = 64
 
@@ -54,7 +56,7 @@ class TreeGrammar:
             "left": left,  # words
             "depth": ops.zeros_like(left),
             "just_opened": ops.zeros_like(left, "bool"),  # so that the innermost constituent holds no word yet
-            "labels": ops.zeros((*ops.shape(left), MAX_DEPTH), "int32"),  # of what is open, the innermost first
+            "labels": ops.zeros((*shape_of(left), MAX_DEPTH), "int32"),  # of what is open, the innermost first
         }
 
     def allowed(self, state: dict[str, Any], room: Any) -> Any:
@@ -78,8 +80,8 @@ class TreeGrammar:
         )
 
     def after(self, state: dict[str, Any], tokens: Any) -> dict[str, Any]:
-        opened, closed = ops.take(self.opens, tokens), ops.take(self.closes, tokens) > 0
-        word = ops.take(self.is_word, tokens)
+        opened, closed = take(self.opens, tokens), take(self.closes, tokens) > 0
+        word = take(self.is_word, tokens)
         labels = state["labels"]
         with_it = ops.concatenate([ops.expand_dims(opened, axis=2), labels[:, :, :-1]], axis=2)
         without = ops.concatenate([labels[:, :, 1:], ops.zeros_like(labels[:, :, :1])], axis=2)

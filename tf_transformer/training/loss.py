@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from tf_transformer.distributed.replicas import sum_over_replicas
+from tf_transformer.layers.lean_ops import take
 from tf_transformer.layers.masks import token_weights
 from tf_transformer.training.projected_loss import TokenSums, projected_cross_entropy
 
@@ -112,7 +113,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         labels = ops.reshape(y_true, (-1,))
         if free_shapes:
             (real,) = ops.nonzero(labels)
-            states, labels = ops.take(states, real, axis=-2), ops.take(labels, real, axis=0)
+            states, labels = take(states, real, axis=-2), take(labels, real)
         return projected_cross_entropy(
             states,
             embeddings,

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.lean_ops import shape_of
 from tf_transformer.layers.masks import token_weights
 from tf_transformer.training.loss import cross_entropy, logit_of
 from tf_transformer.training.projected_loss import TokenSums
@@ -122,7 +123,7 @@ class TokenCount(_TokenMean):
         super().__init__(name=name, **kwargs)
 
     def of_tokens(self, labels: Any, logits: Any) -> Any:
-        return ops.ones(ops.shape(labels), "float32")
+        return ops.ones(shape_of(labels), "float32")
 
     def of_sums(self, sums: TokenSums) -> Any:
         return sums.tokens
@@ -148,7 +149,7 @@ class AlignmentLoss(_TokenMean):
         super().__init__(name=name, **kwargs)
 
     def of_tokens(self, labels: Any, logits: Any) -> Any:
-        return ops.zeros(ops.shape(labels), "float32")  # logits tell nothing of attention
+        return ops.zeros(shape_of(labels), "float32")  # logits tell nothing of attention
 
     def of_sums(self, sums: TokenSums) -> Any:
         return sums.alignment

@@ -15,6 +15,7 @@ import keras
 from keras import ops
 
 from tf_transformer.layers.device import on_gpu
+from tf_transformer.layers.lean_ops import shape_of, take
 from tf_transformer.layers.masks import token_weights
 
 # Logits in a chunk, 64 MiB: enough rows for a CPU's matrix products to run at full speed, whatever the vocabulary.
@@ -132,7 +133,7 @@ def _chunked(
     """
     number_of_copies, _, d_model = copies.shape
     vocabulary = embeddings.shape[0]
-    rows = ops.shape(copies)[1]
+    rows = shape_of(copies)[1]
     dtype = keras.backend.standardize_dtype(copies.dtype)
     # The rows are counted, not the logits: of these a large batch has more than an int32 can tell.
     most = max(1, chunk_logits // (number_of_copies * vocabulary))
@@ -161,8 +162,8 @@ def _chunked(
         log_normaliser = highest - ops.log(ops.max(probabilities, axis=-1, initial=0.0))
         # A label that is none of the vocabulary's would take another row's logit.
         token = ops.clip(label, 0, vocabulary - 1)
-        places = ops.arange(ops.shape(label)[0]) * vocabulary + token
-        of_label = ops.cast(ops.take(ops.reshape(narrow, (-1,)), places), "float32")
+        places = ops.arange(shape_of(label)[0]) * vocabulary + token
+        of_label = ops.cast(take(ops.reshape(narrow, (-1,)), places), "float32")
         of_label = ops.where(label == token, of_label, float("nan"))
         cross_entropy = log_normaliser - of_label
         mean_logit = ops.matmul(ops.cast(x, "float32"), mean_embedding[:, None])[:, 0]
@@ -177,13 +178,13 @@ def _chunked(
         if gradients:
             if is_half:
                 smoothing = label_smoothing / vocabulary
-                at_label = ops.take(ops.reshape(of_logits, (-1,)), places) - smoothing - (1 - label_smoothing)
+                at_label = take(ops.reshape(of_logits, (-1,)), places) - smoothing - (1 - label_smoothing)
                 at_label = ops.where(label == token, at_label, float("nan"))
                 if label_smoothing:
                     of_logits = of_logits - smoothing
                 of_logits = ops.cast(of_logits * up, x.dtype)
                 # Last, since it copies the matrix, which is half as large now.
-                indices = ops.stack([ops.arange(ops.shape(label)[0]), token], axis=1)
+                indices = ops.stack([ops.arange(shape_of(label)[0]), token], axis=1)
                 of_logits = ops.scatter_update(of_logits, indices, ops.cast(at_label * up, x.dtype))
             weight = weight[:, None]
             update = ops.cast(ops.matmul(of_logits, embeddings), "float32") * (weight / up)
@@ -199,7 +200,7 @@ def _chunked(
         (
             0,
             ops.zeros((3,), "float32"),
-            ops.zeros(ops.shape(padded_copies) if gradients else (), "float32"),
+            ops.zeros(shape_of(padded_copies) if gradients else (), "float32"),
             ops.zeros(embeddings.shape if gradients else (), "float32"),
         ),
     )
@@ -210,7 +211,7 @@ def _chunked(
     weight = share * real[:, None]
     label = ops.where((labels >= 0) & (labels < vocabulary), 1 - label_smoothing, float("nan"))[:, None]
     token = ops.clip(labels, 0, vocabulary - 1)
-    target = label * ops.take(embeddings, token, axis=0) + label_smoothing * mean_embedding
+    target = label * take(embeddings, token) + label_smoothing * mean_embedding
     of_states = of_states[:, :rows] - target * weight
     weighted = ops.sum(copies, axis=0) * weight
     of_embeddings = of_embeddings - label_smoothing / vocabulary * ops.sum(weighted, axis=0)
