@@ -192,6 +192,13 @@ def test_a_limit_must_be_above_0(clip_norm):
         TransformerAdam(0.01, clip_norm=clip_norm)
 
 
+@pytest.mark.parametrize("option", [{"clip_norm": 1.0}, {"keep_gradient_norm": True}], ids=str)
+def test_what_is_of_the_whole_batch_is_refused_where_keras_gathers_it_in_parts(option):
+    with pytest.raises(ValueError, match="set the model's gradient_accumulation instead"):
+        TransformerAdam(0.1, gradient_accumulation_steps=2, **option)
+    TransformerAdam(0.1, gradient_accumulation_steps=2)
+
+
 def test_a_transformer_s_matrices_decay_and_its_biases_and_norms_do_not():
     model = Transformer(1, 8, 2, 16, 20, 20, norm_first=True, position="learned", max_length=8)
     model.build(((None, None), (None, None)))

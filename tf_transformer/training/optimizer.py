@@ -69,7 +69,7 @@ class TransformerAdam(keras.optimizers.Adam):
         **kwargs: other arguments of `keras.optimizers.Adam`, such as `use_ema` and `ema_momentum`.
 
     Raises:
-        ValueError: `clip_norm` not above 0.
+        ValueError: `clip_norm` not above 0; it or `keep_gradient_norm` with Keras's `gradient_accumulation_steps`.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -92,6 +92,11 @@ class TransformerAdam(keras.optimizers.Adam):
     ) -> None:
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"clip_norm must be above 0, or None for no limit, got {clip_norm!r}")
+        if kwargs.get("gradient_accumulation_steps") and (clip_norm is not None or keep_gradient_norm):
+            raise ValueError(
+                "clip_norm and keep_gradient_norm are of the whole batch's gradient, of which each call has but a part "
+                "with gradient_accumulation_steps; set the model's gradient_accumulation instead"
+            )
         # A name of its own: Keras would number it, and TensorFlow keeps something for each name a variable ever had.
         named = {"name": "transformer_adam", **kwargs}
         super().__init__(
