@@ -1,5 +1,6 @@
 """What the server tells of itself, and requests that mean no good."""
 
+import json
 import random
 import re
 import socket
@@ -143,6 +144,21 @@ def test_broken_json(client, path, body):
     answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert set(answer.json()) == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/translate", {**ASKED, "source": "x" * 100_000}),
+        ("/translate", {**ASKED, "target": "\ud800" * 100_000}),
+        ("/v1/models/tiny:predict", {"instances": [SOURCES[0]], "signature_name": "x" * 100_000}),
+    ],
+)
+def test_an_error_repeats_the_beginning_of_what_is_long(client, path, asked):
+    answer = client.post(path, content=json.dumps(asked), headers={"Content-Type": "application/json"})
+    assert 400 <= answer.status_code < 500
+    error = answer.json()["error"]
+    assert 500 < len(error) < 1100 and error.endswith(" ...")
 
 
 def test_a_body_that_is_too_large(client):

@@ -37,6 +37,9 @@ STOP_SECONDS = 5.0
 # These are asked for again and again: they are not logged.
 QUIET = ("/health/live", "/health/ready", "/metrics")
 
+# The longest message of an error; a longer one is cut.
+ERROR_CHARACTERS = 1000
+
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "object-src 'none'",
@@ -159,7 +162,8 @@ class Surroundings:
 
 
 def _error(status: int, message: str, headers: Any = None) -> JSONResponse:
-    # What it repeats of a request may hold half of a surrogate pair, which no answer can.
+    # What it repeats of a request may be as long as that, and hold half of a surrogate pair, which no answer can.
+    message = message if len(message) <= ERROR_CHARACTERS else f"{message[:ERROR_CHARACTERS]} ..."
     return JSONResponse({"error": message.encode(errors="replace").decode()}, status, headers)
 
 
