@@ -240,14 +240,14 @@ class _LayerWeights:
         if rows is not None:
             for name in "context_keys", "context_values":
                 settled[name] = take(cache[name], rows)
-        for name in "keys", "values":
-            both = ops.concatenate([cache[f"settled_{name}"], cache[name]], axis=2)
-            batch, heads, length, width = shape_of(both)
-            # One look-up in the entries of all heads of all rows, laid end to end.
-            row = ops.arange(batch, dtype="int32") if rows is None else rows
-            head = ops.expand_dims(row, axis=1) * heads + ops.arange(heads, dtype="int32")
-            places = ops.expand_dims(head * length, axis=2) + ops.expand_dims(entries, axis=1)
-            settled[f"settled_{name}"] = take(ops.reshape(both, (-1, width)), places)
+        both = {name: ops.concatenate([cache[f"settled_{name}"], cache[name]], axis=2) for name in ("keys", "values")}
+        batch, heads, length, _ = shape_of(both["keys"])
+        # One look-up in the entries of all heads of all rows, laid end to end.
+        row = ops.arange(batch, dtype="int32") if rows is None else rows
+        head = ops.expand_dims(row, axis=1) * heads + ops.arange(heads, dtype="int32")
+        places = ops.expand_dims(head * length, axis=2) + ops.expand_dims(entries, axis=1)
+        for name, of_all in both.items():
+            settled[f"settled_{name}"] = take(ops.reshape(of_all, (-1, of_all.shape[-1])), places)
             if rows is not None:
                 settled[name] = settled[f"settled_{name}"][:, :, : unknown_zero()]
         return settled
