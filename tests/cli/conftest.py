@@ -60,9 +60,21 @@ def load_once(tiny_saved_model, tiny_loaded):
     return lambda path: tiny_loaded if path == str(tiny_saved_model) else load(path)
 
 
+@pytest.fixture(scope="session")
+def load_in_session_once(tiny_saved_model):
+    """`load_in_session` done once for each signature of the tiny model, in whose folder nothing is changed."""
+    from tf_transformer.session.signature import load_in_session
+
+    once = cache(load_in_session)
+    return lambda path, *how: (once if path == tiny_saved_model else load_in_session)(path, *how)
+
+
 @pytest.fixture
-def loaded_once(monkeypatch, load_once):
+def loaded_once(monkeypatch, load_once, load_in_session_once):
     """The commands that a test runs in this process share what they load."""
     import tensorflow as tf
 
+    from tf_transformer.session import signature
+
     monkeypatch.setattr(tf.saved_model, "load", load_once)
+    monkeypatch.setattr(signature, "load_in_session", load_in_session_once)

@@ -20,19 +20,20 @@ def evaluated(command, model, source, reference, *words):
 
 @pytest.mark.parametrize("kind", ["export", "run"])
 def test_copies_are_scored_beside_the_set(command, kind, tiny_run_directory, tiny_saved_model, tmp_path):
-    model = tiny_saved_model
+    model, words = tiny_saved_model, ["--perturb"]
     if kind == "run":  # which gets the scores
         model = shutil.copytree(tiny_run_directory.path, tmp_path / "run")
+        words += ["--beam-size", 1]
     source, reference = write_pairs(tmp_path)
     with eagerly():
-        scores = evaluated(command, model, source, reference, "--perturb")
+        scores = evaluated(command, model, source, reference, *words)
     perturbed = scores["perturbed"]
     assert list(perturbed) == ["lower_case", "upper_case", "typos"]  # the text has no accents
     assert scores["bleu"] == pytest.approx(100)
     for name, changed in ("lower_case", str.lower), ("upper_case", str.upper):
         copy = tmp_path / f"{name}.en"
         copy.write_text("".join(f"{changed(english)}\n" for english, _ in PAIRS))
-        expected = evaluated(command, tiny_saved_model, copy, reference)
+        expected = evaluated(command, tiny_saved_model, copy, reference, *words[1:])
         found = perturbed[name]
         assert (found["bleu"], found["chrf"]) == pytest.approx((expected["bleu"], expected["chrf"]))
         assert found["changed"] == 24 and found["bleu"] < 100

@@ -116,7 +116,10 @@ def test_what_they_wrote_is_where_it_was_asked_for(outcomes, korean):
     assert scores["source"] == str(korean / "말뭉치 하나" / "영어 글.en")
 
 
-@pytest.mark.parametrize("encoding", [ASCII, {"LC_ALL": "C", "PYTHONUTF8": "1"}, {"LC_ALL": "C"}])
+@pytest.mark.parametrize(
+    "encoding",
+    [ASCII, pytest.param({"LC_ALL": "C", "PYTHONUTF8": "1"}, marks=pytest.mark.thorough), {"LC_ALL": "C"}],
+)
 def test_the_command_itself_tells_a_korean_path_in_any_locale(korean, encoding):
     """A real process of its own: the words of the command line come in the locale's encoding."""
     environment = {name: value for name, value in os.environ.items() if name not in ASCII}

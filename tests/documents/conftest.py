@@ -26,6 +26,7 @@ def models(folder, tiny_run_directory, tiny_saved_model):
     """The models that the documents name."""
     shutil.copytree(tiny_saved_model, folder / "savedmodels" / "demo" / "1")
     (folder / "MODEL").symlink_to(tiny_run_directory.path)
+    return folder
 
 
 def write_recipe(path, folder, name):

@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -89,10 +90,16 @@ def test_every_block_is_of_a_kind_that_is_tested():
             assert not started & set(PROGRAMS), f"{page}, line {block.line}: a command, to be marked as sh"
 
 
+@cache
+def the_command_line():
+    """The commands by name, which take a tenth of a second to make."""
+    return typer.main.get_command(app).commands
+
+
 def read_by_the_command_line(arguments):
     """What the command makes of its arguments; a recipe is loaded with all that is set."""
     command, *rest = arguments
-    context = typer.main.get_command(app).commands[command].make_context(command, rest)
+    context = the_command_line()[command].make_context(command, rest)
     if command == "train":
         load_recipe(context.params["recipe"], context.params["overrides"] or [])
     return context.params

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+from contextlib import nullcontext
 
 import pytest
 
@@ -24,6 +25,10 @@ LONG = {
         *("tensorboard.board", "tensorboard.page", "training.data_wait"),
     )
 }
+# To run eagerly what these show takes less time than to trace it, which tests of their own do.
+EAGER = {
+    f"tf_transformer.{name}" for name in ("decoding.single", "parsing.parser", "training.callbacks", "translation")
+}
 
 
 @pytest.mark.parametrize("package", [None, *SUBPACKAGES])
@@ -39,8 +44,11 @@ def test_every_public_class_and_function_has_an_example(package):
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in WITH_EXAMPLES]
 )
 def test_examples_of_docstrings(name, monkeypatch):
+    from tests.eager import eagerly
+
     monkeypatch.chdir(ROOT)  # some read train/recipes
     module = importlib.import_module(name)
     # An example may use the names of its module without importing them.
-    failed, attempted = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    with eagerly() if name in EAGER else nullcontext():
+        failed, attempted = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert attempted and failed == 0

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -82,11 +83,26 @@ def marks(page):
     return () if page in FIRST_PAGES else pytest.mark.thorough
 
 
+@pytest.fixture
+def demo_loaded_once(models, tiny_loaded, monkeypatch):
+    """What the pages load of savedmodels/demo is of the tiny model, which is loaded already."""
+    import tensorflow as tf
+
+    load = tf.saved_model.load
+
+    def load_once(path):
+        demo = Path(path).resolve() == (models / "savedmodels" / "demo" / "1").resolve()
+        return tiny_loaded if demo and Path(path).is_dir() else load(path)
+
+    monkeypatch.setattr(tf.saved_model, "load", load_once)
+
+
+@pytest.mark.usefixtures("demo_loaded_once")
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=marks(page)) for page in PAGES if blocks_of(page, "python")],
 )
-def test_programs_run_in_their_order(page, folder, models, tiny_run_directory, tmp_path_factory):
+def test_programs_run_in_their_order(page, folder, tiny_run_directory, tmp_path_factory):
     blocks = blocks_of(page, "python")
     if page == "docs/parsing.md":
         shutil.copytree(tiny_parser_export(tmp_path_factory.getbasetemp()), folder / "savedmodels/parsing_demo/1")

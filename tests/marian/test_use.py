@@ -48,17 +48,19 @@ def short(joint):
 
 
 def test_the_command_makes_a_run_and_other_commands_take_it(joint, tmp_path, command, capsys):
-    """The first two in processes of their own, as a person does it."""
-
-    def run(*words, given=None):
-        process = subprocess.run([COMMAND, *map(str, words)], capture_output=True, text=True, input=given, timeout=300)
-        assert process.returncode == 0, process.stderr
-        return process.stdout
-
-    assert run("import", joint.folder, tmp_path / "opus") == f"{tmp_path / 'opus'}\n"
-    translated = run("translate", tmp_path / "opus", "--max-length", 8, given="\n".join(TEXTS) + "\n")
-    assert len(translated.splitlines()) == len(TEXTS)
-    assert translated.splitlines()[2] == ""
+    """The first two in a process that has nothing of this one's."""
+    texts, commands, outcomes = (tmp_path / name for name in ("texts.txt", "commands.json", "outcomes.json"))
+    texts.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    words = ["import", joint.folder, tmp_path / "opus"], ["translate", tmp_path / "opus", texts, "--max-length", 8]
+    commands.write_text(json.dumps([[str(word) for word in each] for each in words]))
+    program = [sys.executable, "-m", "tests.cli.several_commands", commands, outcomes]
+    process = subprocess.run(program, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    imported, translated = json.loads(outcomes.read_text(encoding="utf-8"))
+    assert (imported["status"], imported["out"]) == (0, f"{tmp_path / 'opus'}\n"), imported["err"]
+    assert translated["status"] == 0, translated["err"]
+    assert len(translated["out"].splitlines()) == len(TEXTS)
+    assert translated["out"].splitlines()[2] == ""
     command("card", tmp_path / "opus")
     assert "imported from another library" in capsys.readouterr().out
 

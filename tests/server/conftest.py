@@ -15,7 +15,7 @@ def server(tiny_run_directory, tiny_saved_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
     shutil.copytree(tiny_saved_model, folder / "tiny" / "1")
     plain = export_run_ctranslate2(tiny_run_directory, folder / "plain")
-    with serving(folder, folder / "tiny", plain) as running:
+    with serving(folder, folder / "tiny", plain, program=("-m", "tests.server.unoptimised")) as running:
         yield running
 
 

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +38,9 @@ def client_of(url: str) -> httpx.Client:
 
 
 @contextmanager
-def serving(folder: Path, *arguments, ready: bool = True, **environment: str) -> Iterator[Running]:
+def serving(
+    folder: Path, *arguments, ready: bool = True, program: Sequence = (COMMAND,), **environment: str
+) -> Iterator[Running]:
     """Starts `tf-transformer serve` on a port of its own; `folder` is for its log. Ends it at the end.
 
     The deadline is longer than any test waits: neither an answer nor the end may need it.
@@ -46,7 +48,7 @@ def serving(folder: Path, *arguments, ready: bool = True, **environment: str) ->
     with ExitStack() as stack:
         port = stack.enter_context(free_port())
         log = folder / f"server-{port}.log"
-        command = [sys.executable, str(COMMAND), "serve", *map(str, arguments), "--port", str(port)]
+        command = [sys.executable, *map(str, program), "serve", *map(str, arguments), "--port", str(port)]
         command += ["--deadline", str(2 * SECONDS)]
         stderr, own = stack.enter_context(log.open("w")), {**os.environ, **environment}
         process = stack.enter_context(started(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=own))

@@ -1,7 +1,9 @@
 """What is served: found by its path, chosen by its languages, and taken up whatever lies beside it."""
 
 import asyncio
+import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bounded import eventually
 from tests.server.running import client_of, save_echo, serving_here, until
+from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.server import lifecycle, versions
+from tf_transformer.export.saved_model import OPTIONS_FILE
+from tf_transformer.export.signature_options import OPTION_TYPES
+from tf_transformer.server import lifecycle
 from tf_transformer.server import models as served
 from tf_transformer.server.app import create_app
 from tf_transformer.server.libretranslate import _model_for
@@ -63,9 +68,33 @@ def test_another_programs_translate_can_be_called(tmp_path):
     model.batcher.stop()
 
 
-def test_alternatives_when_the_folder_is_gone(tiny_saved_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(versions, "PAGE_SIGNATURES", ())  # which takes longest
-    shutil.copytree(tiny_saved_model, tmp_path / "1")
+def save_alternatives(folder):
+    """A SavedModel that gives each text as often as it is asked for, and takes options as an export of ours does."""
+
+    def translate(text):
+        score = tf.zeros_like(text, tf.float32)
+        return {"translation": text, "score": score, "truncated": score > 0.0}
+
+    def with_options(text, **options):
+        output = translate(tf.repeat(text[:, None], options["num_hypotheses"], axis=1))
+        return {**output, "truncated": tf.reduce_any(output["truncated"], axis=1)}
+
+    texts = {name: tf.TensorSpec([None], tf.string, name) for name in ("text", "prefix")}
+    options = {name: tf.TensorSpec([], dtype, name) for name, dtype in OPTION_TYPES.items()}
+    module = tf.Module()
+    module.translate = tf.function(translate, [texts["text"]], autograph=False)
+    module.translate_with_options = tf.function(with_options, autograph=False)
+    signatures = {
+        "translate": module.translate,
+        "translate_with_options": module.translate_with_options.get_concrete_function(**texts, **options),
+    }
+    tf.saved_model.save(module, str(folder), signatures)
+    (folder / "assets.extra").mkdir()
+    (folder / "assets.extra" / OPTIONS_FILE).write_text(json.dumps(asdict(DecodingOptions())))
+
+
+def test_alternatives_when_the_folder_is_gone(tmp_path):
+    save_alternatives(tmp_path / "1")
     version = SavedModelVersion(tmp_path / "1")
     version.warm_up()
     shutil.rmtree(tmp_path / "1")

@@ -210,7 +210,7 @@ def test_options_that_are_the_exports_own_are_not_asked_for(tiny_saved_model):
 
     def noting(path, name):
         names.append(name)
-        return load_in_session(path, name)
+        return dict  # it is not called
 
     for changes in ({"beam_size": own["beam_size"]}, {"beam_size": own["beam_size"] + 1}, {"num_hypotheses": 1}):
         load_translate(tiny_saved_model, changes, load=noting)

@@ -47,7 +47,7 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
     configuration = _configuration(model)
     total = [np.zeros(weight.shape, "float64") for weight in model.trainable_variables]
     for file in files:
-        one = load_model(file)
+        one = model if file == files[-1] else load_model(file)
         # Shapes don't tell: two models may differ in their heads alone.
         if _configuration(one) != configuration:
             raise UserError(f"{file}: its model differs from that of {files[-1].name}, so they can't be averaged")
