@@ -11,9 +11,10 @@ import tensorflow as tf
 
 @contextmanager
 def eagerly() -> Iterator[None]:
-    """No `tf.function` is traced meanwhile, those of `fit` and of a `Translator` included."""
+    """No `tf.function` is traced meanwhile, those of `fit` and of a `Translator` included; then all is as before."""
+    before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     try:
         yield
     finally:
-        tf.config.run_functions_eagerly(False)
+        tf.config.run_functions_eagerly(before)

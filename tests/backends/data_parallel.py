@@ -1,7 +1,7 @@
-"""What `conftest.py` runs on JAX with two devices: trainings on one of them and on both, to compare.
+"""What `conftest.py` runs on JAX with two devices: a training on one of them or on both, to compare.
 
-`python -m tests.backends.data_parallel FILE FOLDER` writes weights and figures to FILE (.npz), named by the number of
-devices; and what is told there of a translator, and of a training from a recipe, whose run would be in FOLDER.
+`python -m tests.backends.data_parallel FILE FOLDER NUMBER` writes weights and figures to FILE (.npz); and what is told
+there of a translator, and of a training from a recipe, whose run would be in FOLDER.
 """
 
 import sys
@@ -23,15 +23,14 @@ def train():
     return model, {name: values[-1] for name, values in history.items()}
 
 
-def outcome():
-    devices = keras.distribution.list_devices("cpu")
-    for chosen in devices[:1], devices:
-        keras.distribution.set_distribution(keras.distribution.DataParallel(devices=chosen))
-        model, figures = train()
-        for index, weight in enumerate(model.weights):
-            yield f"{len(chosen)}/weights/{index:02}", keras.ops.convert_to_numpy(weight)
-            yield f"{len(chosen)}/devices/{index:02}", len(weight.value.sharding.device_set)
-        yield from ((f"{len(chosen)}/figures/{name}", value) for name, value in figures.items())
+def outcome(number):
+    chosen = keras.distribution.list_devices("cpu")[:number]
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=chosen))
+    model, figures = train()
+    for index, weight in enumerate(model.weights):
+        yield f"weights/{index:02}", keras.ops.convert_to_numpy(weight)
+        yield f"devices/{index:02}", len(weight.value.sharding.device_set)
+    yield from ((f"figures/{name}", value) for name, value in figures.items())
 
 
 def told(folder):
@@ -48,4 +47,4 @@ def told(folder):
 
 
 if __name__ == "__main__":
-    np.savez(sys.argv[1], **dict(told(sys.argv[2])), **dict(outcome()))
+    np.savez(sys.argv[1], **dict(told(sys.argv[2])), **dict(outcome(int(sys.argv[3]))))

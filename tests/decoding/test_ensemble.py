@@ -50,7 +50,14 @@ def expected(row, beam_size, alpha, wanted):
 
 
 @pytest.mark.parametrize("steps", [None, LONGEST], ids=["growing", "fixed"])
-@pytest.mark.parametrize(("beam_size", "alpha", "wanted"), [(2, 0.0, 1), (4, 0.6, 4), (5, 1.0, 2)])
+@pytest.mark.parametrize(
+    ("beam_size", "alpha", "wanted"),
+    [
+        pytest.param(2, 0.0, 1, marks=pytest.mark.thorough),
+        (4, 0.6, 4),
+        pytest.param(5, 1.0, 2, marks=pytest.mark.thorough),
+    ],
+)
 def test_beam_search_finds_what_plain_python_finds(beam_size, alpha, wanted, steps):
     model = Either(by_hand.TableModel if steps is None else FixedTable)
 

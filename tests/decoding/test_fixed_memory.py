@@ -57,7 +57,7 @@ def compiled(function):
 @pytest.mark.parametrize(
     ("beam_size", "wanted", "alpha"),
     [
-        (2, 1, 0.0),
+        pytest.param(2, 1, 0.0, marks=pytest.mark.thorough),
         pytest.param(4, 1, 0.6, marks=pytest.mark.thorough),
         pytest.param(4, 4, 1.0, marks=pytest.mark.thorough),
         (5, 3, 0.6),

@@ -188,6 +188,7 @@ def test_two_devices_that_work_in_parts_train_as_one(alone, two):
     assert figures == pytest.approx(alone.figures, rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_two_devices_train_as_one_under_adam(one, two):
     """Its averages of the gradients and its steps are counted once, not once a device."""
     (alone, figures_alone), (together, figures_together) = (train(each, small, adam) for each in (one, two))

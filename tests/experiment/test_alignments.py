@@ -22,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("eager")
 
 
 @pytest.fixture(scope="module")
-def runs(eager, tmp_path_factory):
-    """A recipe, a run by it that was stopped after its fourth step, and one that was stopped and went on to its end."""
+def stopped_run(eager, tmp_path_factory):
+    """A recipe, and a run by it that was stopped after its fourth step."""
     folder = tmp_path_factory.mktemp("aligned")
     recipe = on(folder, PAIRS, 64, max_length=32, steps=6, validate_every=3, save_every_seconds=60)
     # Word by word, but for each fifth pair, of which nothing is known.
@@ -38,13 +38,14 @@ def runs(eager, tmp_path_factory):
     )
     with ctrl_c_after(4):
         experiment.train(recipe, folder / "run")
-    shutil.copytree(folder / "run", folder / "stopped")
-    return recipe, RunDirectory(folder / "stopped"), experiment.train(recipe, folder / "run")
+    return recipe, RunDirectory(folder / "run")
 
 
 @pytest.mark.thorough
-def test_a_training_goes_on_as_if_never_stopped(runs, tmp_path):
-    recipe, _, resumed = runs
+def test_a_training_goes_on_as_if_never_stopped(stopped_run, tmp_path):
+    recipe, stopped = stopped_run
+    shutil.copytree(stopped.path, tmp_path / "resumed")
+    resumed = experiment.train(recipe, tmp_path / "resumed")
     told = io.StringIO()
     whole = experiment.train(recipe, tmp_path / "run", Console(file=told, width=300))
     assert "train: 19 pairs with an alignment" in told.getvalue()
@@ -59,8 +60,8 @@ def test_a_training_goes_on_as_if_never_stopped(runs, tmp_path):
     assert not any("alignment" in name for name in figures(whole.logs / "validation"))
 
 
-def test_other_alignments_are_told(runs):
-    recipe, stopped, _ = runs
+def test_other_alignments_are_told(stopped_run):
+    recipe, stopped = stopped_run
     with (stopped.path.parent / "pairs.align").open("r+") as file:
         first = file.read()
         file.seek(0)
@@ -69,9 +70,9 @@ def test_other_alignments_are_told(runs):
         experiment.train(recipe, stopped.path)
 
 
-def test_the_head_alone_tells_which_words_belong_together(runs):
+def test_the_head_alone_tells_which_words_belong_together(stopped_run):
     """In what is translated, and in the signature that a SavedModel has."""
-    _, _, run = runs
+    _, run = stopped_run
     model = load_model(run.best_checkpoint())
     translator = Translator(model, run.load_tokenizers())
     source, target = PAIRS[0]

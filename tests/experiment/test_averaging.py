@@ -48,7 +48,7 @@ def test_more_than_there_are_is_refused(run):
     assert not run.average.exists()
 
 
-@pytest.mark.parametrize("other", [{"width": 12}, {"heads": 4}], ids=str)
+@pytest.mark.parametrize("other", [{"width": 12}, pytest.param({"heads": 4}, marks=pytest.mark.thorough)], ids=str)
 def test_checkpoints_of_different_models_are_refused(run, other):
     checkpoint(run, 10, **other)
     checkpoint(run, 20)

@@ -60,7 +60,7 @@ def written(path, folder, origin, **changes):
         "tensorboard": {"attention": 0},
         "evaluation": {"also": {"old": ["known.en", "known.de"]}, "beam_size": 1, "extra_length": 0},
     }
-    raw["data"] |= {"max_length": MAX_LENGTH, "batch_tokens": 64}
+    raw["data"] |= {"max_length": MAX_LENGTH, "batch_tokens": 256}
     raw["training"] |= {"sample_translations": 0, "label_smoothing": 0.0}
     for key, value in changes.items():
         *sections, leaf = key.split("__")

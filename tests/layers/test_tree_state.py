@@ -225,7 +225,7 @@ def model_of(**changes):
     return reference.randomise(model)
 
 
-@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("norm_first", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_its_steps_are_the_whole(norm_first):
     """Of any tokens, those of no tree too."""
     random = np.random.default_rng(2)

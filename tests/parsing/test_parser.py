@@ -21,7 +21,7 @@ from tf_transformer.tokenizers.base import END_ID, START_ID
 TEXTS = [sentence for sentence, _ in SENTENCES]
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["XX", "tags"])
+@pytest.fixture(scope="module", params=[pytest.param(False, marks=pytest.mark.thorough), True], ids=["XX", "tags"])
 def parser(request):
     return make_parser(seed=1, tags=request.param, beam_size=3, extra_length=12)
 

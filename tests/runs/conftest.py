@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from tests.eager import eagerly
 from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
@@ -12,18 +13,18 @@ from tf_transformer.runs.directory import RunDirectory
 STOPPED = 5  # in the middle of an epoch
 
 
-@pytest.fixture(scope="module")
-def stopped_once(eager, tmp_path_factory):
-    """A recipe, and the folder of a run by it that was stopped."""
+@pytest.fixture(scope="session")
+def stopped_once(tmp_path_factory):
+    """A recipe, and the folder of a run by it that was stopped. Nothing may be changed in it."""
     folder = tmp_path_factory.mktemp("stopped")
     loaded = on(folder, PAIRS, 64, max_length=32, steps=6, validate_every=3, save_every_seconds=60)
-    with ctrl_c_after(STOPPED):
+    with ctrl_c_after(STOPPED), eagerly():
         experiment.train(loaded, folder / "run")
     return loaded, folder / "run"
 
 
 @pytest.fixture
-def stopped(stopped_once, tmp_path):
+def stopped(eager, stopped_once, tmp_path):
     """A recipe, and a run of one's own that was stopped."""
     loaded, folder = stopped_once
     shutil.copytree(folder, tmp_path / "stopped")

@@ -36,6 +36,7 @@ def fill(file):
             open_file.write(bytes(2**16))
 
 
+@pytest.mark.thorough
 def test_where_an_average_finds_no_room_nothing_is_lost(small_disk):
     run = RunDirectory.create(small_disk / "run")
     for step in (10, 20):

@@ -45,7 +45,7 @@ def trained(eager, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(stopped_once, tmp_path_factory):
+def undisturbed(eager, stopped_once, tmp_path_factory):
     """A run by the recipe of the one that was stopped, which nothing disturbed."""
     return experiment.train(stopped_once[0], tmp_path_factory.mktemp("undisturbed") / "run")
 

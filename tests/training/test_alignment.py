@@ -108,8 +108,8 @@ def expected():
     [
         {},
         {"graph": True},
-        {"parts": 3},
-        {"beside": 3},
+        pytest.param({"parts": 3}, marks=pytest.mark.thorough),
+        pytest.param({"beside": 3}, marks=pytest.mark.thorough),
         {"parts": 2, "beside": 2},
         pytest.param({"parts": 12}, marks=pytest.mark.thorough),
         {"loss": SmoothedCrossEntropy(0.1, r_drop=2.0, alignment_weight=WEIGHT)},

@@ -46,7 +46,7 @@ class Loss:
         return float(self.tensor)
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("at_once", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_no_step_is_waited_for_until_the_next_one_has_started(eager, tmp_path, monkeypatch, at_once):
     """But for the last step before a validation."""
 
@@ -73,7 +73,7 @@ def test_no_step_is_waited_for_until_the_next_one_has_started(eager, tmp_path, m
     assert Watched.read == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("faulty", [1, 2])
+@pytest.mark.parametrize("faulty", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_the_last_step_is_looked_at_before_a_state_is_saved(eager, tmp_path, monkeypatch, faulty):
     """A state is saved after each step; a faulty one must not be in it, though its weights are finite."""
 

@@ -62,7 +62,12 @@ def spoil_step(monkeypatch, number, spoil, before=lambda: None):
         pytest.param(
             lambda states: states * np.nan, 1, "step 3: the loss is nan, on the pairs ", marks=pytest.mark.slow
         ),
-        (lambda states: states * np.nan, 2, "one of the steps 3 to 4: the loss is nan, on the pairs "),
+        pytest.param(
+            lambda states: states * np.nan,
+            2,
+            "one of the steps 3 to 4: the loss is nan, on the pairs ",
+            marks=pytest.mark.thorough,
+        ),
         # Its own step is named, whose loss is sound, and not the next one.
         (with_a_gradient_of_nan, 1, "step 3: the gradient is nan, on the pairs "),
     ],
@@ -90,7 +95,9 @@ def test_what_was_saved_before_a_fault_stays_as_it_was(eager, tmp_path, monkeypa
     ("spoil", "at_once", "told"),
     [
         (lambda states: states * np.nan, 1, "step 2: the loss is nan, on the pairs "),
-        (with_a_gradient_of_nan, 1, "step 2: the gradient is nan, on the pairs "),
+        pytest.param(
+            with_a_gradient_of_nan, 1, "step 2: the gradient is nan, on the pairs ", marks=pytest.mark.thorough
+        ),
         (lambda states: states * np.nan, 2, "one of the steps 1 to 2: the loss is nan, on the pairs "),
     ],
     ids=["loss", "gradient", "two steps an execution"],

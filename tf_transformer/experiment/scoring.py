@@ -11,7 +11,7 @@ from tf_transformer.data.mixture import Pairs
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation import evaluate_translations
 from tf_transformer.experiment.compiling import compile_model
-from tf_transformer.export.translator import make_translator
+from tf_transformer.export.translator import Translator, make_translator
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.parses import NO_PARSER, evaluate_parses, parse_function
 from tf_transformer.recipe import Recipe, load_recipe
@@ -75,25 +75,40 @@ def evaluate(
             raise UserError(f"{run.path}: a parser, which is scored on trees; give --trees FILE instead")
         raise UserError(NO_PARSER.format(run.path))
     model, tokenizers = load_model(run.best_checkpoint(), "float32"), run.load_tokenizers()
-    return evaluate_model(
-        model, tokenizers, recipe, pairs, lowercase, batch_size, changes, streams, tokenize=tokenize, grammar=grammar
-    )
+    translator = _prepare(model, tokenizers, recipe, changes)
+    return _score(translator, recipe, pairs, lowercase, batch_size, streams, tokenize, grammar)
 
 
-def evaluate_model(
-    model: SequenceModel,
-    tokenizers: TokenizerPair,
+def evaluate_sets(
+    model: SequenceModel, tokenizers: TokenizerPair, recipe: Recipe, sets: Mapping[str, Pairs]
+) -> dict[str, dict[str, Any]]:
+    """Scores several sets, by name, as at the end of a training."""
+    translator = _prepare(model, tokenizers, recipe)
+    # Parts side by side leave each operation one thread; so do batches translated at once.
+    options = {"lowercase": recipe.evaluation.lowercase, "streams": recipe.training.parallel_parts}
+    return {name: _score(translator, recipe, pairs, **options) for name, pairs in sets.items()}
+
+
+def _prepare(
+    model: SequenceModel, tokenizers: TokenizerPair, recipe: Recipe, changes: Mapping[str, Any] | None = None
+) -> Translator:
+    """What translates all sets, with the model ready to be evaluated: each traces its graph but once."""
+    compile_model(model, recipe)
+    return make_translator(model, tokenizers, recipe.evaluation.decoding_options().changed(**(changes or {})))
+
+
+def _score(
+    translator: Translator,
     recipe: Recipe,
     pairs: Pairs,
     lowercase: bool = False,
     batch_size: int | None = None,
-    changes: Mapping[str, Any] | None = None,
     streams: int = 1,
     tokenize: str | None = None,
     grammar: bool | None = None,
 ) -> dict[str, Any]:
-    """Translates a set with a model that works in float32, and scores it as a recipe says; see `evaluate`."""
-    compile_model(model, recipe)
+    """What `evaluate` returns of one set."""
+    model, tokenizers = translator.model, translator.tokenizers
     sentences = list(pairs)
     longest = model.max_length  # unlike in training, where data.max_length drops pairs
     batches = make_batches(
@@ -105,7 +120,6 @@ def evaluate_model(
     )
     scored = count_pairs(sentences, tokenizers, max_length=longest).kept
     figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True) if scored else {}
-    translator = make_translator(model, tokenizers, recipe.evaluation.decoding_options().changed(**(changes or {})))
     batch_size = batch_size or recipe.evaluation.batch_size
     if recipe.task == "parsing":
         grammar = recipe.evaluation.grammar if grammar is None else grammar
@@ -115,12 +129,3 @@ def evaluate_model(
         scores, _ = evaluate_translations(translator.translate, sentences, lowercase, batch_size, streams, tokenize)
     chosen = {name: figures[name] for name in ("perplexity", "accuracy", "loss") if name in figures}
     return {**scores, **chosen, "perplexity_sentences": scored}
-
-
-def evaluate_sets(
-    model: SequenceModel, tokenizers: TokenizerPair, recipe: Recipe, sets: Mapping[str, Pairs]
-) -> dict[str, dict[str, Any]]:
-    """Scores several sets, by name, as at the end of a training."""
-    # Parts side by side leave each operation one thread; so do batches translated at once.
-    options = {"lowercase": recipe.evaluation.lowercase, "streams": recipe.training.parallel_parts}
-    return {name: evaluate_model(model, tokenizers, recipe, pairs, **options) for name, pairs in sets.items()}

@@ -6,7 +6,6 @@ import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import time
 
@@ -16,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.bounded import SECONDS, eventually, started
+from tests.bounded import eventually, started
 from tests.data.prepared.small import FEW, prepare, texts_of
 from tests.data.test_batching import judged, texts
 from tests.tiny_run import write_pairs
@@ -260,6 +259,7 @@ def test_pairs_in_use_stay_readable_while_others_take_their_place(tmp_path):
 
 # -- whole, or not at all ----
 
+# It prepares 2,000 pairs, and begins to prepare others, but after 1,000 goes on no more.
 SLOW = """
 import sys, time
 from pathlib import Path
@@ -269,43 +269,48 @@ from tf_transformer.data.prepared import preparing
 
 preparing.PART = 100
 
-def slowly():
-    for number, pair in enumerate(numbered(2000)):
-        if number == int(sys.argv[2]):
-            time.sleep(10**6)
-        if number % 100 == 0:
-            time.sleep(0.05)
-        yield pair
-
 class Pairs:
+    def __init__(self, last=-1):
+        self.last = last
+
     def __iter__(self):
-        return slowly()
+        for number, pair in enumerate(numbered(2000)):
+            if number == self.last:
+                time.sleep(10**6)
+            if number % 100 == 0:
+                time.sleep(0.05)
+            yield pair
 
 prepare(Pairs(), Path(sys.argv[1]))
+prepare(Pairs(1000), Path(sys.argv[2]))
 """
 
 
-def prepares(folder, pairs=-1):
-    """A process that prepares 2,000 pairs, or after so many goes on no more."""
-    return started([sys.executable, "-c", SLOW, folder, str(pairs)], stderr=subprocess.PIPE, text=True)
+def test_two_at_once_make_one_and_one_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch):
+    """This process begins while another is at work, which is killed at the next work that it has begun."""
+    both, later = tmp_path / "both", tmp_path / "later"
+    parts = later / ".parts-train"
+    with started([sys.executable, "-c", SLOW, both / "train", later / "train"]) as other:
+        eventually((both / ".parts-train").exists)
+        assert not (both / "train").exists()
+        assert texts_of(prepare(numbered(2000), both / "train")) == numbered(2000)
+        eventually(lambda: len(list(parts.glob("0*.npz"))) >= 5 or other.poll() is not None)
+        assert other.poll() is None
+    assert {path.name for path in both.iterdir()} == {"train", "lock"}
+    assert texts_of(PreparedPairs(both / "train")) == numbered(2000)
 
-
-def test_one_that_was_killed_goes_on_and_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
-    parts = tmp_path / ".parts-train"
-    with prepares(tmp_path / "train", pairs=1000):
-        eventually(lambda: len(list(parts.glob("0*.npz"))) >= 5)
     made = len(list(parts.glob("0*.npz")))
-    assert 5 <= made < 20 and not (tmp_path / "train").exists()
+    assert 5 <= made < 20 and not (later / "train").exists()
     # One of the parts is damaged, and made again.
     with (parts / "000001.npz").open("r+b") as file:
         file.truncate(1000)
     calls = []
     make_part = preparing.make_part
     monkeypatch.setattr(preparing, "make_part", lambda *given: calls.append(1) or make_part(*given))
-    prepare(numbered(2000), tmp_path / "train")
+    prepare(numbered(2000), later / "train")
     assert len(calls) == 20 - made + 1
     prepare(numbered(2000), tmp_path / "undisturbed")
-    assert contents(tmp_path / "train") == contents(tmp_path / "undisturbed")
+    assert contents(later / "train") == contents(tmp_path / "undisturbed")
     assert not parts.exists()
 
 
@@ -329,18 +334,6 @@ def test_parts_of_other_text_or_limits_are_not_gone_on_with(tmp_path, monkeypatc
         prepare(Broken(), tmp_path / "train")
     short = prepare(pairs, tmp_path / "train", max_length=12)
     assert texts_of(short) == [pair for pair in pairs if max(map(len, pair)) < 12]
-
-
-def test_two_at_once_make_one(tmp_path):
-    """This process begins while another is at work."""
-    with prepares(tmp_path / "train") as other:
-        eventually((tmp_path / ".parts-train").exists)
-        assert not (tmp_path / "train").exists()
-        assert texts_of(prepare(numbered(2000), tmp_path / "train")) == numbered(2000)
-        _, told = other.communicate(timeout=SECONDS)
-        assert other.returncode == 0, told
-    assert {path.name for path in tmp_path.iterdir()} == {"train", "lock"}
-    assert texts_of(PreparedPairs(tmp_path / "train")) == numbered(2000)
 
 
 def test_a_full_disk_is_told_in_one_line(tmp_path):
