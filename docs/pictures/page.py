@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 PICTURE = Path(__file__).with_suffix(".png")
-SENTENCE = "The young woman opens the window because the old man sleeps."
-WORD = "alte"  # of its translation; what else was likely there is shown
+SENTENCE = "The old man reads the book because the young woman sleeps."
+WORD = "junge"  # of its translation; what else was likely there is shown
 SIZE = {"width": 1280, "height": 900}
 
 
