@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests import reference
 from tests.recipe.recipes import DEMO
 from tf_transformer import Encoder, MultiHeadAttention, Transformer, UserError, export_ctranslate2
+from tf_transformer.layers.band import band_weights
 from tf_transformer.recipe import load_recipe
 
 random = np.random.default_rng(0)
@@ -50,8 +51,9 @@ def test_it_is_full_attention_under_a_mask_of_the_band(length, window, seed):
     assert not (weights.numpy() * ~band(length, window))[rows].any()
 
 
-def test_gradients_and_graphs_of_unknown_lengths():
-    restricted, full = two_of_the_same(3)
+@pytest.mark.parametrize("window", [3, 20])
+def test_gradients_and_graphs_of_unknown_lengths(window):
+    restricted, full = two_of_the_same(window)
     x = random.standard_normal((2, 11, 8)).astype("float32")
 
     @tf.function(input_signature=[tf.TensorSpec((None, None, 8))])
@@ -64,8 +66,17 @@ def test_gradients_and_graphs_of_unknown_lengths():
     x = tf.constant(x)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        loss = tf.reduce_sum(tf.sin(full(x, x, attention_mask=band(11, 3)[None])))
+        loss = tf.reduce_sum(tf.sin(full(x, x, attention_mask=band(11, window)[None])))
     np.testing.assert_allclose(gradient(x), tape.gradient(loss, x), rtol=0, atol=1e-5)
+
+
+def test_a_short_sequence_is_not_filled_up_to_the_window():
+    x = np.ones((1, 2, 5, 4), "float32")
+    assert band_weights(x, x, None, 512, "float32").shape == (1, 2, 1, 5, 15)
+    of_unknown_length = tf.function(lambda x: band_weights(x, x, None, 512, "float32")).get_concrete_function(
+        tf.TensorSpec((1, 2, None, 4))
+    )
+    assert of_unknown_length(tf.constant(x)).shape == (1, 2, 1, 5, 15)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
