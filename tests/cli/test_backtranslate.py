@@ -84,10 +84,15 @@ def test_pairs_counts_and_manifest(command, tiny_saved_model, monolingual, tmp_p
     assert sides(out) == [pair for pair in EXPECTED if max(len(side.split()) for side in pair) <= 5]
 
 
-def test_a_recipe_takes_the_pairs(command, tiny_saved_model, monolingual, tmp_path):
+def test_a_recipe_takes_the_pairs(command, tiny_saved_model, monolingual, tmp_path, monkeypatch):
+    """What is printed goes into a recipe as it is, wherever the recipe's data are."""
     write_pairs(tmp_path)
-    assert command("backtranslate", tiny_saved_model, monolingual, tmp_path / "back").status == 0
-    train = "[{files: [pairs.de, pairs.en]}, {files: [back/source.txt, back/target.txt], tag: <bt>}]"
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    outcome = command("backtranslate", tiny_saved_model, monolingual, "back")
+    assert outcome.status == 0
+    entry = " ".join(outcome.err.split()).partition("of a recipe: ")[2]
+    train = f"[{{files: [pairs.de, pairs.en]}}, {entry}]"
     recipe = load_recipe(RECIPE, settings(tmp_path, data__train=train))
     assert list(open_source(recipe, "train")) == EXPECTED + [
         (f"<bt> {german}", english) for german, english in EXPECTED

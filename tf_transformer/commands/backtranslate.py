@@ -137,7 +137,8 @@ def backtranslate(
         return
     show_filtered({**pairs, "source": str(out / SOURCE), "target": str(out / TARGET)}, as_json)
     if not as_json:
-        notes.print(f"written; for data.train of a recipe: {{files: [{out / SOURCE}, {out / TARGET}], tag: <bt>}}")
+        source, target = (out.absolute() / name for name in (SOURCE, TARGET))  # a recipe's paths start from data.root
+        notes.print(f"written; for data.train of a recipe: {{files: [{source}, {target}], tag: <bt>}}")
 
 
 def _decoding_options(
