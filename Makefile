@@ -27,7 +27,7 @@ help:
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"
 	@echo "make bench-serve MODEL=... SOURCE=... PACKAGE=...  put the server under load (benchmarks/README.md)"
-	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/paper.md)"
+	@echo "make bench-layers                     time the layers of the paper's Table 1 (docs/layers.md)"
 	@echo "make docs       build the documentation as a site, in build/docs"
 	@echo "make notebook   make $(NOTEBOOK).ipynb of the .md beside it"
 	@echo "make pictures   draw the documents' pictures again; one is of the demo's model, runs/demo"

@@ -229,7 +229,7 @@ def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console
         experiment.train(mixed, tmp_path / "run", console)
     first, second = mixed.data.train
     other = with_data(mixed, train=(first, second.model_copy(update={"weight": 3.0})))
-    with pytest.raises(UserError, match=r"an interrupted training that differs in data\.train"):
+    with pytest.raises(UserError, match=r"a training that differs in data\.train"):
         experiment.train(other, tmp_path / "run")
     nothing_is_prepared(monkeypatch)
     run = experiment.train(mixed, tmp_path / "run")

@@ -33,7 +33,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str |
     model that this names.
 
     Nothing in a recipe is run. It may name any file that you may read, as a corpus or after `extends`; what is written
-    goes into the run's folder.
+    goes into the run's folder and `data.prepared`.
 
     Args:
         path: the YAML file.

@@ -93,7 +93,7 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
     other = [key for key in _differences(recipe, load_recipe(run.recipe)) if key not in PLACES]
     if other:
         raise UserError(
-            f"{run.path}: contains an interrupted training that differs in {', '.join(other)}; to resume it, give its "
+            f"{run.path}: contains a training that differs in {', '.join(other)}; to resume it, give its "
             "own recipe and settings; for a new training, give another folder with --run-dir"
         )
 

@@ -80,7 +80,7 @@ function pause(seconds, signal) {
   });
 }
 
-/** Keeps the server's key until the browser is closed. */
+/** Keeps the server's key until the tab is closed. */
 export function useKey(key) {
   sessionStorage.setItem(KEY, key);
 }
