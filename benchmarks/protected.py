@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from tf_transformer.data.masked import SAMPLE
 from tf_transformer.data.word_pairs import WORD, learn_word_pairs
-from tf_transformer.evaluation import score_translations
+from tf_transformer.evaluation.scores import score_translations
 
 KINDS = {
     "links": ("https://example.com/a?b=1", "www.example.org", "http://test.example/page.html#part"),
@@ -129,7 +129,8 @@ def lines_of(path: Path) -> list[str]:
 
 
 def main() -> None:
-    from tf_transformer.translation import load_translate, translate_texts
+    from tf_transformer.translation.loading import load_translate
+    from tf_transformer.translation.texts import translate_texts
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")

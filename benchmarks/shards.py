@@ -19,7 +19,8 @@ from typing import Any
 
 from tf_transformer.commands.translate import SHARD_LINES
 from tf_transformer.shards.job import translate_in_shards
-from tf_transformer.terminal import cores, quiet_tensorflow, session_loader, streams_of, translation_line
+from tf_transformer.terminal.lines import translation_line
+from tf_transformer.terminal.process import cores, quiet_tensorflow, session_loader, streams_of
 
 BATCH = 64
 
@@ -50,7 +51,8 @@ def main() -> None:
     arguments = parser.parse_args()
     load = session_loader(arguments.model, arguments.engine, optimise=True)
     with quiet_tensorflow(streams=True, session=load is not None):
-        from tf_transformer.translation import load_translate, translate_texts
+        from tf_transformer.translation.loading import load_translate
+        from tf_transformer.translation.texts import translate_texts
 
     function = load_translate(arguments.model, {"beam_size": arguments.beam_size}, arguments.engine, load)
     streams = streams_of(arguments.engine)

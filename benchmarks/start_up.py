@@ -30,11 +30,12 @@ STAGES = """
 import json, sys, time
 from pathlib import Path
 times = [time.perf_counter()]
-from tf_transformer.terminal import quiet_tensorflow, session_loader
+from tf_transformer.terminal.process import quiet_tensorflow, session_loader
 model, changes = Path(sys.argv[1]), json.loads(sys.argv[2])
 load = session_loader(model)
 with quiet_tensorflow(streams=True, session=load is not None):
-    from tf_transformer.translation import load_translate, translate_texts
+    from tf_transformer.translation.loading import load_translate
+    from tf_transformer.translation.texts import translate_texts
     import tf_transformer.session.signature
 times.append(time.perf_counter())
 translate = load_translate(model, changes, load=load)

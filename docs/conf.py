@@ -10,7 +10,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 sys.path.insert(0, str(Path(__file__).parent))
 
 from tf_transformer import __version__  # noqa: E402
-from tf_transformer.terminal import quiet_tensorflow  # noqa: E402
+from tf_transformer.terminal.process import quiet_tensorflow  # noqa: E402
 
 with quiet_tensorflow():
     import tensorflow  # noqa: F401

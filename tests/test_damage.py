@@ -18,7 +18,7 @@ from tf_transformer.inspection.sentence import load_attend
 from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.session.signature import load_in_session
 from tf_transformer.tokenizers import TokenizerPair, train_tokenizers
-from tf_transformer.translation import load_translate
+from tf_transformer.translation.loading import load_translate
 
 # What its user may write anew, or add to.
 SAVED_MODEL_S_USER = [

@@ -22,7 +22,7 @@ from tests.bounded import SECONDS
 from tests.recipe.recipes import DEMO
 
 ROOT = Path(__file__).parents[1]
-WITHOUT_PUBLIC_NAMES = {"apache_beam", "commands", "files", "server", "session", "shards"}
+WITHOUT_PUBLIC_NAMES = {"apache_beam", "commands", "files", "model_card", "server", "session", "shards", "terminal"}
 SUBPACKAGES = [
     each.name
     for each in pkgutil.iter_modules(tf_transformer.__path__)

@@ -16,7 +16,8 @@ from tf_transformer.models.recurrent import RecurrentModel
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.tensorboard.events import Index
-from tf_transformer.translation import load_translate, translate_texts
+from tf_transformer.translation.loading import load_translate
+from tf_transformer.translation.texts import translate_texts
 
 
 @pytest.fixture(scope="module")

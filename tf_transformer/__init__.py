@@ -10,8 +10,8 @@ __version__ = "0.3.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=[
-        *("data", "decoding", "distributed", "export", "inspection", "layers", "models", "protection", "runs"),
-        *("tensorboard", "tokenizers", "training"),
+        *("data", "decoding", "distributed", "evaluation", "export", "inspection", "layers", "models", "protection"),
+        *("runs", "tensorboard", "tokenizers", "training", "translation"),
     ],
     submod_attrs={
         "data.batching": ["make_batches"],
@@ -20,7 +20,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "decoding.options": ["DecodingOptions"],
         "distributed.strategy": ["make_strategy"],
         "errors": ["UserError"],
-        "evaluation": ["score_translations"],
+        "evaluation.scores": ["score_translations"],
         "export.ctranslate2": ["export_ctranslate2"],
         "export.saved_model": ["export_saved_model"],
         "export.translator": ["Translator"],
@@ -48,6 +48,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "training.metrics": ["Perplexity", "TokenAccuracy"],
         "training.optimizer": ["TransformerAdam"],
         "training.schedule": ["CosineSchedule", "InverseSqrtSchedule", "TransformerSchedule"],
-        "translation": ["load_translator"],
+        "translation.loading": ["load_translator"],
     },
 )

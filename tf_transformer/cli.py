@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import suppress
 
-from tf_transformer.ctrl_c import STATUS, ctrl_c_ends
+from tf_transformer.terminal.ctrl_c import STATUS, ctrl_c_ends
 
 USER_MISTAKE = 2
 
@@ -72,7 +72,8 @@ def _main() -> None:
     from tf_transformer.commands import app
     from tf_transformer.commands.app import READER_GONE
     from tf_transformer.errors import Preempted, UserError, WorkerLost
-    from tf_transformer.terminal import in_the_users_words, some_home, speak_utf8
+    from tf_transformer.terminal.arguments import in_the_users_words
+    from tf_transformer.terminal.process import some_home, speak_utf8
 
     try:
         speak_utf8()

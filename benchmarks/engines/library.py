@@ -10,12 +10,13 @@ from protocol import begin, requests
 
 def main() -> None:
     options, answer = begin()
-    from tf_transformer.terminal import quiet_tensorflow
+    from tf_transformer.terminal.process import quiet_tensorflow
 
     with quiet_tensorflow(streams=True):
         import tensorflow as tf
 
-        from tf_transformer.translation import load_saved_model, translate_texts
+        from tf_transformer.translation.loading import load_saved_model
+        from tf_transformer.translation.texts import translate_texts
 
     loaded = load_saved_model(Path(options["model"]))
     signatures = loaded.signatures

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("apache_beam", reason="needs Apache Beam: make test-beam")
 
-from tests.test_translation import shout
 from tests.tiny_run import MAX_LENGTH, PAIRS
+from tests.translation.test_translation import shout
 from tf_transformer.apache_beam.handler import TOO_LONG, Outcome, TranslationHandler
 from tf_transformer.errors import UserError
 

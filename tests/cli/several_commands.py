@@ -11,7 +11,7 @@ import traceback
 import warnings
 from pathlib import Path
 
-from tf_transformer.terminal import quiet_tensorflow, some_home, speak_utf8
+from tf_transformer.terminal.process import quiet_tensorflow, some_home, speak_utf8
 
 
 def run(words: list[str]) -> dict:

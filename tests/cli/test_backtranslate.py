@@ -195,7 +195,7 @@ def test_killed_the_same_command_ends_with_the_very_files(tiny_saved_model, tmp_
 def test_a_mistake_is_told_before_the_model_is_loaded(command, mistakes, words, told, monkeypatch):
     before = contents(mistakes)
     words = [word.replace("{}", str(mistakes)) for word in words]
-    monkeypatch.setattr("tf_transformer.translation.load_translate", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("tf_transformer.translation.loading.load_translate", lambda *arguments: 1 / 0)
     outcome = command("backtranslate", mistakes / "versions" / "3", *words)
     assert_mistake(outcome, *(text.replace("{}", str(mistakes)) for text in told))
     assert contents(mistakes) == before

@@ -11,7 +11,8 @@ import tf_transformer as tt
 from tests.cli.command import assert_mistake
 from tests.tiny_run import PAIRS
 from tf_transformer.files.checksums import check_checksums
-from tf_transformer.model_card import CARD, FACTS, renewed, source_language
+from tf_transformer.model_card import CARD, FACTS
+from tf_transformer.model_card.files import renewed, source_language
 from tf_transformer.runs.directory import RunDirectory, load_model
 
 

@@ -9,7 +9,8 @@ from tests.cli.command import assert_mistake
 from tests.tiny_parser import TREES, parsing_settings, tiny_parser, tiny_parser_export, write_trees
 from tests.tiny_run import RECIPE
 from tf_transformer.experiment import train
-from tf_transformer.model_card import facts_of_run, write_card
+from tf_transformer.model_card.facts import facts_of_run
+from tf_transformer.model_card.files import write_card
 from tf_transformer.parsing import ParseScorer, clean, read_tree
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory

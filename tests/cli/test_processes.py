@@ -95,7 +95,7 @@ def test_ctrl_c_ends_a_translation_at_any_time(mistakes, tmp_path):
         return lambda: f" {module}\n" in err.read_text()
 
     # The first module once Ctrl-C is handled; the first that translating takes, and the last.
-    modules = "tf_transformer.errors", "tf_transformer.translation", "tf_transformer.session.signature"
+    modules = "tf_transformer.errors", "tf_transformer.translation.loading", "tf_transformer.session.signature"
     for is_at_it in *map(has_imported, modules), lambda: out.stat().st_size:
         with (
             out.open("w") as stdout,

@@ -116,7 +116,7 @@ def test_an_empty_file(command, tiny_saved_model, tmp_path):
 
 def test_a_bar_in_a_terminal(command, tiny_saved_model, sources, tmp_path, monkeypatch):
     screen = io.StringIO()
-    for module in "tf_transformer.terminal", "tf_transformer.shards.job":
+    for module in "tf_transformer.terminal.lines", "tf_transformer.shards.job":
         monkeypatch.setattr(f"{module}.notes", Console(file=screen, force_terminal=True, width=100))
     words = ["translate", tiny_saved_model, sources, "--shards", tmp_path / "shards", "--shard-lines", 9]
     assert command(*words).status == 0
@@ -171,7 +171,7 @@ def test_with_ctranslate2(command, tiny_run_directory, sources, tmp_path, monkey
 def test_a_mistake_is_told_before_the_model_is_loaded(command, mistakes, words, told, monkeypatch, tmp_path):
     before = contents(mistakes)
     words = [word.replace("{}/s", str(tmp_path / "s")).replace("{}", str(mistakes)) for word in words]
-    monkeypatch.setattr("tf_transformer.translation.load_translate", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("tf_transformer.translation.loading.load_translate", lambda *arguments: 1 / 0)
     outcome = command("translate", mistakes / "versions" / "3", *words)
     assert_mistake(outcome, *(text.replace("{}", str(mistakes)) for text in told))
     assert contents(mistakes) == before

@@ -15,10 +15,10 @@ from rich.console import Console
 from tests.cli.command import assert_mistake
 from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS
-from tf_transformer import terminal
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.session import c_api
-from tf_transformer.translation import Translation
+from tf_transformer.terminal.lines import translation_line
+from tf_transformer.translation.texts import Translation
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -58,7 +58,7 @@ def test_progress_is_shown_in_a_terminal_alone(command, tiny_saved_model, tmp_pa
     file = tmp_path / "sources.txt"
     file.write_text("".join(source + "\n" for source, _ in PAIRS))
     screen = io.StringIO()
-    monkeypatch.setattr(terminal, "notes", Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr("tf_transformer.terminal.lines.notes", Console(file=screen, force_terminal=True, width=100))
     outcome = command("translate", tiny_saved_model, file, "--batch-size", 7)
     assert (outcome.status, outcome.lines) == (0, [target for _, target in PAIRS])
     assert "translated" in screen.getvalue()
@@ -108,7 +108,7 @@ def test_what_ends_a_line_and_what_does_not(command, tiny_saved_model):
 
 def test_a_translation_of_several_lines_is_written_as_one():
     translation = Translation("Ein Mann\nsieht\u2028ein\r\nHaus.\n", -0.5, False)
-    assert terminal.translation_line(1, translation, as_json=False, nbest=False) == b"Ein Mann sieht ein Haus.\n"
+    assert translation_line(1, translation, as_json=False, nbest=False) == b"Ein Mann sieht ein Haus.\n"
 
 
 def test_nothing_in_is_nothing_out(command, tiny_saved_model):
@@ -192,7 +192,7 @@ def test_the_progress_of_paragraphs_is_counted_in_lines(command, tiny_saved_mode
     file = tmp_path / "paragraphs.txt"
     file.write_text(PARAGRAPHS, encoding="utf-8", newline="")
     screen = io.StringIO()
-    monkeypatch.setattr(terminal, "notes", Console(file=screen, force_terminal=True, width=100))
+    monkeypatch.setattr("tf_transformer.terminal.lines.notes", Console(file=screen, force_terminal=True, width=100))
     assert command("translate", tiny_saved_model, file, "--paragraphs").status == 0
     assert "4/4" in re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", screen.getvalue())
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.command import assert_mistake
 from tests.tiny_run import PAIRS, write_pairs
-from tf_transformer.interactive import Conversation
+from tf_transformer.terminal.interactive import Conversation
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 

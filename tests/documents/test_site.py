@@ -26,11 +26,12 @@ from typer.testing import CliRunner
 
 import tf_transformer
 from tests.export.test_signatures import SIGNATURES
-from tf_transformer import cli, ctrl_c
+from tf_transformer import cli
 from tf_transformer.commands import app
 from tf_transformer.commands.app import READER_GONE
 from tf_transformer.recipe.settings import KEYS
 from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.terminal.ctrl_c import STATUS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -127,7 +128,7 @@ def test_every_exit_status_is_in_the_reference(page_text):
         "0": 0,
         "USER_MISTAKE": cli.USER_MISTAKE,
         "os.EX_TEMPFAIL": os.EX_TEMPFAIL,
-        "STATUS": ctrl_c.STATUS,
+        "STATUS": STATUS,
         "READER_GONE": READER_GONE,
     }
     of_python = 1  # of a traceback

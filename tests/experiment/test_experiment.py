@@ -23,13 +23,14 @@ from tests.tiny_run import PAIRS
 from tf_transformer import DemoSource, TransformerSchedule, UserError, experiment, load_model, load_recipe
 from tf_transformer.experiment.corpus import open_source, recipe_batches
 from tf_transformer.experiment.preparing import prepare_data
-from tf_transformer.printed_scores import show_scores
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.hparams import settings
+from tf_transformer.terminal.printed_scores import show_scores
 from tf_transformer.training import make_optimizer
-from tf_transformer.translation import load_translate, translate_texts
+from tf_transformer.translation.loading import load_translate
+from tf_transformer.translation.texts import translate_texts
 
 EVERYTHING = {
     "tensorboard": {

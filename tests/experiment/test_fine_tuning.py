@@ -18,9 +18,9 @@ from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 from tf_transformer import Transformer, UserError, experiment, load_model, load_recipe
 from tf_transformer.experiment.compiling import check_freeze
 from tf_transformer.experiment.fine_tuning import Origin, open_origin, take_weights
-from tf_transformer.model_card import read_card
-from tf_transformer.printed_scores import show_scores
+from tf_transformer.model_card.files import read_card
 from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.terminal.printed_scores import show_scores
 from tf_transformer.tokenizers import map_tokens, train_tokenizers
 
 pytestmark = pytest.mark.usefixtures("eager")

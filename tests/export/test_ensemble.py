@@ -17,7 +17,8 @@ from tf_transformer import Ensemble, Translator, UserError, export_saved_model, 
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.experiment import export_run
 from tf_transformer.files.checksums import check_checksums
-from tf_transformer.model_card import as_markdown, facts_of_ensemble
+from tf_transformer.model_card.facts import facts_of_ensemble
+from tf_transformer.model_card.page import as_markdown
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.tokenizers.base import END_ID

@@ -15,7 +15,7 @@ from tests.server.running import client_of, serving
 from tf_transformer import DecodingOptions, load_model, load_translator
 from tf_transformer.experiment import export_run_ctranslate2
 from tf_transformer.export import Translator, export_saved_model
-from tf_transformer.model_card import facts_of_run
+from tf_transformer.model_card.facts import facts_of_run
 
 pytestmark = pytest.mark.thorough
 

@@ -21,7 +21,7 @@ from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.export.ctranslate2 import export_ctranslate2
 from tf_transformer.recipe import load_recipe
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
-from tf_transformer.translation import load_translate
+from tf_transformer.translation.loading import load_translate
 
 TEXTS = [">>deu<< A man sees a house.", "Our dog", "", "unheard 狗"]
 

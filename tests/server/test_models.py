@@ -25,7 +25,7 @@ from tf_transformer.server.requests import Refusal
 from tf_transformer.server.running import listen
 from tf_transformer.server.settings import Settings
 from tf_transformer.server.versions import SavedModelVersion, Version
-from tf_transformer.translation import Translation
+from tf_transformer.translation.texts import Translation
 
 
 @pytest.mark.parametrize(("path", "number"), [("..", None), ("../3", 3), (".", 3), ("../../demo", None)])

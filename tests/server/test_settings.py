@@ -17,7 +17,7 @@ from tf_transformer.server.batching import BatchLimits
 from tf_transformer.server.models import Models, Source
 from tf_transformer.server.settings import Settings
 from tf_transformer.server.versions import Version
-from tf_transformer.translation import Translation
+from tf_transformer.translation.texts import Translation
 
 ASKED = {"source": "und", "target": "und"}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tf_transformer.server.texts import translate_texts
-from tf_transformer.translation import Translation
+from tf_transformer.translation.texts import Translation
 
 PIECES = (
     *("A dog", " runs. ", "AT&T", "1 < 2", "<&#98;>", "&nbsp;", "&auml;", "&amp;", "&", "\n"),

@@ -6,7 +6,7 @@ The program's arguments are the command's words.
 import sys
 
 from tf_transformer import cli
-from tf_transformer.terminal import quiet_tensorflow
+from tf_transformer.terminal.process import quiet_tensorflow
 
 if __name__ == "__main__":
     with quiet_tensorflow(streams=True):

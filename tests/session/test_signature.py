@@ -17,7 +17,8 @@ from tf_transformer.session.c_api import CApiError
 from tf_transformer.session.graph import graph_for, read_meta_graph
 from tf_transformer.session.signature import load_in_session
 from tf_transformer.session.tensors import STRING, new_tensor
-from tf_transformer.translation import load_translate, translate_texts
+from tf_transformer.translation.loading import load_translate
+from tf_transformer.translation.texts import translate_texts
 
 TEXTS = [PAIRS[0][0], "", "A {man} in a <b>house</b>.", "Ein Ärger, 강아지 🐕 " * 3, "the " * 100, "A man"]
 OPTIONS = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tf_transformer.errors import UserError
 from tf_transformer.shards.source import Source
-from tf_transformer.terminal import open_sentences, read_lines
+from tf_transformer.terminal.lines import open_sentences, read_lines
 
 # What ends lines, what does not, and a byte order mark, which only the first line may have.
 TEXT = st.lists(st.sampled_from(["a", "ü", "\n", "\n", "\r\n", "\r", "\u2028", "\ufeff", " "]), max_size=40).map(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tf_transformer.cli import USER_MISTAKE
 from tf_transformer.errors import UserError
 from tf_transformer.shards.source import SHARD_LINES
-from tf_transformer.translation import ENGINES
+from tf_transformer.translation.loading import ENGINES
 
 
 def parser() -> argparse.ArgumentParser:

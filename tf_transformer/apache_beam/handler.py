@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from apache_beam.ml.inference.base import ModelHandler
 
 from tf_transformer.errors import reason
-from tf_transformer.terminal import quiet_tensorflow, session_loader
-from tf_transformer.windows import WINDOW_BATCHES
+from tf_transformer.terminal.process import quiet_tensorflow, session_loader
+from tf_transformer.terminal.windows import WINDOW_BATCHES
 
 TOO_LONG = "longer than the model's maximum length"
 
@@ -73,14 +73,14 @@ class TranslationHandler(ModelHandler[str, Outcome, Callable]):
         path = Path(self.model)
         load = session_loader(path, self.engine, optimise=True)
         with quiet_tensorflow(session=load is not None):
-            from tf_transformer.translation import load_translate
+            from tf_transformer.translation.loading import load_translate
         return load_translate(path, self.options, self.engine, load)
 
     def run_inference(
         self, batch: Sequence[str], model: Callable, inference_args: dict[str, Any] | None = None
     ) -> Iterable[Outcome]:
         """Translates sentences, in their order."""
-        from tf_transformer.translation import translate_texts
+        from tf_transformer.translation.texts import translate_texts
 
         try:
             translations = list(translate_texts(model, batch, self.batch_size, self.streams))

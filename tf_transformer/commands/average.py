@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from tf_transformer.commands.app import app
-from tf_transformer.terminal import notes, quiet_tensorflow
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.process import quiet_tensorflow
 
 
 @app.command()
@@ -19,7 +20,7 @@ def average(
     """Averages the last checkpoints of a run, as the paper does. Other commands then use the averaged model."""
     with quiet_tensorflow():
         from tf_transformer.experiment.averaging import average_checkpoints
-        from tf_transformer.model_card import renewed
+        from tf_transformer.model_card.files import renewed
         from tf_transformer.runs.directory import RunDirectory
 
     opened = RunDirectory.open(run)

@@ -32,16 +32,11 @@ from tf_transformer.commands.options import (
 )
 from tf_transformer.errors import UserError
 from tf_transformer.shards.source import SHARD_LINES
-from tf_transformer.terminal import (
-    check_is_no_file,
-    given,
-    notes,
-    quiet_tensorflow,
-    session_loader,
-    streams_of,
-    translation_line,
-)
-from tf_transformer.windows import LONG, WINDOW_BATCHES
+from tf_transformer.terminal.arguments import check_is_no_file, given
+from tf_transformer.terminal.lines import translation_line
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.process import quiet_tensorflow, session_loader, streams_of
+from tf_transformer.terminal.windows import LONG, WINDOW_BATCHES
 
 METHODS = ("beam", "sampling", "noised-beam")
 
@@ -104,7 +99,7 @@ def backtranslate(
     from tf_transformer.data.text_filters import PairLimits
     from tf_transformer.shards.back_translation import NOISED_BEAM, SOURCE, TARGET, back_translate
     from tf_transformer.shards.job import Share
-    from tf_transformer.translation import check_are_models
+    from tf_transformer.translation.loading import check_are_models
 
     changes = _decoding_options(method, beam_size, alpha, top_k, seed)
     noise = Noise(**NOISED_BEAM, seed=seed or 0) if method == "noised-beam" else Noise()
@@ -163,7 +158,8 @@ def _load(
     """Loads what makes lines of JSON of numbered lines, and calls its second argument with lines done."""
     load = session_loader(model, engine, optimise)
     with quiet_tensorflow(streams=True, session=load is not None):
-        from tf_transformer.translation import load_translate, translate_texts
+        from tf_transformer.translation.loading import load_translate
+        from tf_transformer.translation.texts import translate_texts
     function = load_translate(model, changes, engine, load)
     streams, window = streams_of(engine), WINDOW_BATCHES * batch_size
 

@@ -10,7 +10,7 @@ import typer
 
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
-from tf_transformer.terminal import newest_version
+from tf_transformer.terminal.arguments import newest_version
 
 
 @app.command()
@@ -27,7 +27,7 @@ def card(
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Prints a model's card: its architecture, training data, scores and limits."""
-    from tf_transformer.model_card import read_card
+    from tf_transformer.model_card.files import read_card
 
     page, facts = read_card(model)
     print(json.dumps(facts, indent=2, ensure_ascii=False) if as_json else page, end="\n" if as_json else "")

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tf_transformer.commands.app import app
 from tf_transformer.commands.recipes import OWN
-from tf_transformer.terminal import quiet_tensorflow
+from tf_transformer.terminal.process import quiet_tensorflow
 from tf_transformer.training.freed_memory import keep_freed_memory
 
 

@@ -19,16 +19,10 @@ from tf_transformer.commands.options import (
     NO_REPEAT_OPTION,
 )
 from tf_transformer.errors import UserError
-from tf_transformer.printed_scores import show_scores
-from tf_transformer.terminal import (
-    check_is_no_file,
-    cores,
-    given,
-    notes,
-    quiet_tensorflow,
-    session_loader,
-    streams_of,
-)
+from tf_transformer.terminal.arguments import check_is_no_file, given
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.printed_scores import show_scores
+from tf_transformer.terminal.process import cores, quiet_tensorflow, session_loader, streams_of
 
 if TYPE_CHECKING:
     from tf_transformer.runs.directory import RunDirectory
@@ -95,17 +89,17 @@ def evaluate(
         raise UserError("no data to score on; give --source FILE and --reference FILE, or for a parser --trees FILE")
     if grammar is not None:
         raise UserError("--grammar and --no-grammar are for parsers; use them with --trees FILE, or leave them out")
-    from tf_transformer.translation import check_are_models
+    from tf_transformer.translation.loading import check_are_models
 
     check_are_models(models, engine)
     pairs = list(TextFiles(source, reference))
     load = session_loader(models, engine, optimise=len(pairs) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
-        from tf_transformer.evaluation import evaluate_translations
-        from tf_transformer.perturbation import evaluate_perturbed
+        from tf_transformer.evaluation.perturbation import evaluate_perturbed
+        from tf_transformer.evaluation.scores import evaluate_translations
         from tf_transformer.recipe import load_recipe
         from tf_transformer.runs.directory import RunDirectory, is_run
-        from tf_transformer.translation import load_translate
+        from tf_transformer.translation.loading import load_translate
 
     where = {"source": str(source), "reference": str(reference), **changes}
     run = RunDirectory.of_model(model) if engine == "tensorflow" and is_run(model) else None
@@ -171,7 +165,7 @@ def _tell_begun(models: list[Path], sentences: int) -> None:
 def _show_and_keep(scores: dict[str, Any], run: RunDirectory, as_json: bool) -> None:
     show_scores(scores, as_json)  # first, so that they are not lost if the file can't be written
     if not run.chosen:
-        from tf_transformer.model_card import renewed
+        from tf_transformer.model_card.files import renewed
 
         with renewed(run):
             run.write_scores(scores)

@@ -10,7 +10,9 @@ import typer
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import ALPHA_OPTION, BEAM_OPTION, NO_REPEAT_OPTION
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import given, notes, quiet_tensorflow
+from tf_transformer.terminal.arguments import given
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.process import quiet_tensorflow
 
 # What is written, with the options that it takes.
 FORMATS = {
@@ -102,7 +104,7 @@ def export(
     )
     from tf_transformer.export.destinations import free_folder, free_package, version_folder
     from tf_transformer.runs.directory import RunDirectory, is_run
-    from tf_transformer.translation import NO_ENSEMBLE_IN_CTRANSLATE2
+    from tf_transformer.translation.loading import NO_ENSEMBLE_IN_CTRANSLATE2
 
     if is_run(destination):
         raise UserError(f"{destination}: a run, where DEST is expected; give as last a folder such as savedmodels/NAME")

@@ -28,7 +28,8 @@ from tf_transformer.commands.filter_options import (
 from tf_transformer.commands.options import JSON_OPTION
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_once
-from tf_transformer.terminal import check_new_file, notes
+from tf_transformer.terminal.arguments import check_new_file
+from tf_transformer.terminal.notes import notes
 
 if TYPE_CHECKING:
     from tf_transformer.data.text_filters import PairFilter

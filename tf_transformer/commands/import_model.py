@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tf_transformer.commands.app import app
-from tf_transformer.terminal import quiet_tensorflow
+from tf_transformer.terminal.process import quiet_tensorflow
 
 
 @app.command("import")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from tf_transformer.terminal import newest_version
+from tf_transformer.terminal.arguments import newest_version
 
 RECIPE_ARGUMENT = typer.Argument(
     help="Recipe to train: a YAML file such as train/recipes/demo.yaml.", show_default=False

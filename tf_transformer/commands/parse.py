@@ -18,19 +18,11 @@ from tf_transformer.commands.options import (
     MODEL_ARGUMENT,
 )
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import (
-    check_is_no_file,
-    check_new_page_and_image,
-    cores,
-    given,
-    notes,
-    open_sentences,
-    quiet_tensorflow,
-    read_lines,
-    session_loader,
-    telling_progress,
-)
-from tf_transformer.windows import WINDOW_BATCHES, grows, is_long, windows
+from tf_transformer.terminal.arguments import check_is_no_file, check_new_page_and_image, given
+from tf_transformer.terminal.lines import open_sentences, read_lines, telling_progress
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.process import cores, quiet_tensorflow, session_loader
+from tf_transformer.terminal.windows import WINDOW_BATCHES, grows, is_long, windows
 
 
 @app.command()

@@ -7,7 +7,9 @@ from typing import Annotated
 
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import RECIPE_ARGUMENT, RUN_DIR_OPTION, SET_OPTION
-from tf_transformer.terminal import check_is_no_run, notes, quiet_tensorflow
+from tf_transformer.terminal.arguments import check_is_no_run
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.process import quiet_tensorflow
 
 
 @app.command()

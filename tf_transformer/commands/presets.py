@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
-from tf_transformer.terminal import notes
+from tf_transformer.terminal.notes import notes
 
 
 @app.command()

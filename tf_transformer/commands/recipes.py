@@ -10,7 +10,7 @@ import typer
 import tf_transformer
 from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import notes
+from tf_transformer.terminal.notes import notes
 
 # A link to the checkout's folder; an installed package holds the files themselves.
 OWN = Path(tf_transformer.__file__).with_name("train")

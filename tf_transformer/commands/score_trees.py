@@ -11,7 +11,8 @@ import typer
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import notes, open_sentences, read_lines
+from tf_transformer.terminal.lines import open_sentences, read_lines
+from tf_transformer.terminal.notes import notes
 
 if TYPE_CHECKING:
     from tf_transformer.parsing.tree import Tree

@@ -9,7 +9,8 @@ import typer
 
 from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import cores, keep_what_xla_compiles, notes, quiet_tensorflow
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.process import cores, keep_what_xla_compiles, quiet_tensorflow
 
 
 @app.command()

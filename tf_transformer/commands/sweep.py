@@ -12,7 +12,8 @@ from rich.table import Column, Table
 
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
-from tf_transformer.terminal import notes, quiet_tensorflow
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.process import quiet_tensorflow
 from tf_transformer.training.freed_memory import keep_freed_memory
 
 if TYPE_CHECKING:

@@ -18,13 +18,10 @@ from tf_transformer.commands.options import (
     WORKERS_OPTION,
 )
 from tf_transformer.errors import UserError
-from tf_transformer.printed_scores import show_scores
-from tf_transformer.terminal import (
-    check_is_no_run,
-    keep_what_xla_compiles,
-    notes,
-    quiet_tensorflow,
-)
+from tf_transformer.terminal.arguments import check_is_no_run
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.printed_scores import show_scores
+from tf_transformer.terminal.process import keep_what_xla_compiles, quiet_tensorflow
 from tf_transformer.training.freed_memory import keep_freed_memory
 
 

@@ -22,21 +22,11 @@ from tf_transformer.commands.options import (
 from tf_transformer.errors import UserError
 from tf_transformer.protection.glossary import Glossary
 from tf_transformer.shards.source import SHARD_LINES
-from tf_transformer.terminal import (
-    check_is_no_file,
-    check_new_file,
-    given,
-    notes,
-    open_sentences,
-    paragraph_line,
-    quiet_tensorflow,
-    read_lines,
-    session_loader,
-    streams_of,
-    telling_progress,
-    translation_line,
-)
-from tf_transformer.windows import LONG, WINDOW_BATCHES, grows, is_long, windows
+from tf_transformer.terminal.arguments import check_is_no_file, check_new_file, given
+from tf_transformer.terminal.lines import open_sentences, paragraph_line, read_lines, telling_progress, translation_line
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.process import quiet_tensorflow, session_loader, streams_of
+from tf_transformer.terminal.windows import LONG, WINDOW_BATCHES, grows, is_long, windows
 
 
 @app.command()
@@ -196,11 +186,11 @@ def translate(
             raise UserError(
                 "--interactive translates what you type; leave out FILE, --json, --paragraphs, --shards and --glossary"
             )
-        from tf_transformer.interactive import converse
+        from tf_transformer.terminal.interactive import converse
 
         converse(models, changes, engine)
         return
-    from tf_transformer.translation import check_are_models
+    from tf_transformer.translation.loading import check_are_models
 
     check_are_models(models, engine)
     file = None if file == Path("-") else file
@@ -211,9 +201,10 @@ def translate(
         """Loads what makes lines of output of numbered lines, and calls its second argument with lines done."""
         load = session_loader(models, engine, optimise)
         with quiet_tensorflow(streams=True, session=load is not None):
-            from tf_transformer.model_card import source_language
-            from tf_transformer.paragraphs import translate_paragraphs
-            from tf_transformer.translation import load_translate, own_options, translate_texts
+            from tf_transformer.model_card.files import source_language
+            from tf_transformer.translation.loading import load_translate, own_options
+            from tf_transformer.translation.paragraphs import translate_paragraphs
+            from tf_transformer.translation.texts import translate_texts
 
             if alignments:
                 from tf_transformer.inspection.pharaoh import load_align

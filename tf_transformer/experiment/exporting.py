@@ -14,7 +14,7 @@ from tf_transformer.export.destinations import free_folder, free_package, versio
 from tf_transformer.export.saved_model import export_saved_model
 from tf_transformer.export.translator import make_translator
 from tf_transformer.marian import export_marian
-from tf_transformer.model_card import facts_of_ensemble, facts_of_run
+from tf_transformer.model_card.facts import facts_of_ensemble, facts_of_run
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.runs.ensemble import load_models

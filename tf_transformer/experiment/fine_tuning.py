@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tf_transformer.data.mixture import Pairs
 from tf_transformer.errors import UserError
+from tf_transformer.evaluation.table import in_short
 from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.files.checksums import digest
 from tf_transformer.models.kinds import MODEL_KINDS
@@ -21,7 +22,6 @@ from tf_transformer.recipe.origin import origin_run
 from tf_transformer.recipe.refusals import shown
 from tf_transformer.runs.directory import load_model
 from tf_transformer.runs.resuming import Beginning
-from tf_transformer.score_table import in_short
 from tf_transformer.tokenizers import TokenizerPair, map_tokens
 from tf_transformer.training.freezing import path_in_model
 

@@ -28,7 +28,8 @@ from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model,
 from tf_transformer.experiment.fitting import fit
 from tf_transformer.experiment.preparing import lines_left_out, prepare_data, prepared_folder, tell_data
 from tf_transformer.experiment.scoring import evaluate_sets
-from tf_transformer.model_card import renewed, versions
+from tf_transformer.model_card.facts import versions
+from tf_transformer.model_card.files import renewed
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
 from tf_transformer.recipe import Recipe, save_recipe

@@ -9,7 +9,7 @@ from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.filters import count_pairs
 from tf_transformer.data.mixture import Pairs
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation import evaluate_translations
+from tf_transformer.evaluation.scores import evaluate_translations
 from tf_transformer.experiment.compiling import compile_model
 from tf_transformer.export.translator import Translator, make_translator
 from tf_transformer.parsing.pairs import TreePairs

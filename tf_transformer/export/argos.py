@@ -26,7 +26,8 @@ from tf_transformer.files.whole import written_once
 from tf_transformer.languages import UNKNOWN_LANGUAGE, language_name, short_code
 from tf_transformer.layers.positions import positional_encoding
 from tf_transformer.marian.weights import NEVER
-from tf_transformer.model_card import Facts, as_markdown, facts_of_model
+from tf_transformer.model_card.facts import Facts, facts_of_model
+from tf_transformer.model_card.page import as_markdown
 from tf_transformer.tokenizers import MarianTokenizer, SentencePieceTokenizer, TokenizerPair
 from tf_transformer.tokenizers.base import END_ID, PAD_ID
 

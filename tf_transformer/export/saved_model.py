@@ -13,7 +13,8 @@ from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.export.destinations import version_folder
 from tf_transformer.export.serving import warmup_requests, write_warmup
 from tf_transformer.files.checksums import write_checksums
-from tf_transformer.model_card import Facts, facts_of_model, write_card
+from tf_transformer.model_card.facts import Facts, facts_of_model
+from tf_transformer.model_card.files import write_card
 
 if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator

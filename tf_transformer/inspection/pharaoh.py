@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from tf_transformer.inspection.spans import words_of_tokens
-from tf_transformer.translation import LoadSignature, load_function
+from tf_transformer.translation.loading import LoadSignature, load_function
 
 # The weights of all layers and heads take the square of the longest sentence's length.
 SENTENCES_AT_ONCE = 8

@@ -10,7 +10,7 @@ import numpy as np
 
 from tf_transformer.errors import check_is_list
 from tf_transformer.tensorboard.record import KINDS
-from tf_transformer.translation import LoadSignature, load_function
+from tf_transformer.translation.loading import LoadSignature, load_function
 
 # What the signature translate_with_attention is: strings (batch,) -> tokens, attention weights, alignment and more
 Attend = Callable[[Any], dict[str, Any]]

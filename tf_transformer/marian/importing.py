@@ -15,7 +15,8 @@ from tf_transformer.files.checksums import digest
 from tf_transformer.languages import UNKNOWN_LANGUAGE, short_code
 from tf_transformer.marian.config import model_arguments
 from tf_transformer.marian.folder import MarianFolder, read_config
-from tf_transformer.model_card import as_markdown, facts_of_run, versions
+from tf_transformer.model_card.facts import facts_of_run, versions
+from tf_transformer.model_card.page import as_markdown
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.recipe.mistakes import explain
 from tf_transformer.runs.directory import RunDirectory

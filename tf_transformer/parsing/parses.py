@@ -16,7 +16,8 @@ from tf_transformer.parsing.tree import Tree
 
 if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator
-    from tf_transformer.translation import LoadSignature, Translate, Translation
+    from tf_transformer.translation.loading import LoadSignature
+    from tf_transformer.translation.texts import Translate, Translation
 
 NO_PARSER = "{}: a translation model, not a parser; give a model trained with task: parsing"
 
@@ -77,10 +78,10 @@ def load_parse(
     Raises:
         UserError: nothing of the kind is there, it is damaged, it is no parser, or an option can't be.
     """
-    from tf_transformer.model_card import task
+    from tf_transformer.model_card.files import task
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs.directory import RunDirectory
-    from tf_transformer.translation import is_saved_model, load_signature, load_translate, load_translator
+    from tf_transformer.translation.loading import is_saved_model, load_signature, load_translate, load_translator
 
     path, changes = Path(path), dict(changes or {})
     if not is_saved_model(path):
@@ -136,7 +137,7 @@ def parse_sentences(
         >>> [(str(parse.tree), parse.mended) for parse in parse_sentences(function, [["Dogs", "bark"]])]
         [('(S (XX Dogs) (XX bark))', True)]
     """
-    from tf_transformer.translation import translate_texts
+    from tf_transformer.translation.texts import translate_texts
 
     texts = [" ".join(words) for words in sentences]
     outputs = translate_texts(function.call, texts, batch_size, streams, advance)

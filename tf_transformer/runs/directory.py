@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.files.json_file import read_json
 from tf_transformer.files.whole import written_whole
-from tf_transformer.model_card import CARD, read_json
+from tf_transformer.model_card import CARD
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel

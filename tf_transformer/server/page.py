@@ -15,7 +15,6 @@ from starlette.staticfiles import StaticFiles
 
 from tf_transformer.inspection.spans import token_spans
 from tf_transformer.languages import language_name
-from tf_transformer.paragraphs import split
 from tf_transformer.server.exploring import as_steps, as_words, prefixes_of
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import (
@@ -29,7 +28,8 @@ from tf_transformer.server.requests import (
     unless_gone,
 )
 from tf_transformer.server.texts import without_blocking
-from tf_transformer.translation import Translation, as_translation
+from tf_transformer.translation.paragraphs import split
+from tf_transformer.translation.texts import Translation, as_translation
 
 PAGE = Path(__file__).parent / "static" / "page.html"
 # The drawings of attention are those of TensorBoard's tab.

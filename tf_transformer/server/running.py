@@ -15,12 +15,12 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from tf_transformer.ctrl_c import STATUS
 from tf_transformer.errors import UserError
 from tf_transformer.server.app import create_app
 from tf_transformer.server.models import Models
 from tf_transformer.server.protocol import Protocol
 from tf_transformer.server.settings import Settings
+from tf_transformer.terminal.ctrl_c import STATUS
 
 # Connections at once; more are answered with 503.
 CONNECTIONS = 900

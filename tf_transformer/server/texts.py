@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
-from tf_transformer.paragraphs import join, split
 from tf_transformer.server.batching import TooMany
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal
-from tf_transformer.translation import Translation
+from tf_transformer.translation.paragraphs import join, split
+from tf_transformer.translation.texts import Translation
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from tf_transformer.server.models import ServedModel, tokens_of
 from tf_transformer.server.predict_json import inputs_of, outputs_as_json
 from tf_transformer.server.requests import Refusal, check_key, note, parse_json, read_body, unless_gone
 from tf_transformer.server.versions import DEFAULT_SIGNATURES
-from tf_transformer.translation import Translation
+from tf_transformer.translation.texts import Translation
 
 # The most hypotheses that a signature's inputs may ask for: memory grows with them.
 MOST_HYPOTHESES = 16

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.languages import UNKNOWN_LANGUAGE
-from tf_transformer.translation import Translation, as_translation, is_saved_model
+from tf_transformer.translation.loading import is_saved_model
+from tf_transformer.translation.texts import Translation, as_translation
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
@@ -68,7 +69,7 @@ class Version(ABC):
     signatures: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, folder: Path) -> None:
-        from tf_transformer.model_card import read_card
+        from tf_transformer.model_card.files import read_card
 
         self.folder = folder
         try:
@@ -89,7 +90,7 @@ class Version(ABC):
         Raises:
             UserError: it has none.
         """
-        from tf_transformer.translation import own_options
+        from tf_transformer.translation.loading import own_options
 
         return own_options(self.folder)
 
@@ -139,7 +140,7 @@ class SavedModelVersion(Version):
         super().__init__(folder)
         from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-        from tf_transformer.translation import load_saved_model
+        from tf_transformer.translation.loading import load_saved_model
 
         self._loaded = load_saved_model(folder)
         graph = SavedModel.FromString((folder / "saved_model.pb").read_bytes()).meta_graphs[0]
@@ -157,7 +158,7 @@ class SavedModelVersion(Version):
 
     @cached_property
     def _known_options(self) -> set[str]:
-        from tf_transformer.translation import known_options
+        from tf_transformer.translation.loading import known_options
 
         return known_options(self.folder)
 

@@ -19,7 +19,7 @@ from tf_transformer.shards.folder import ShardFolder
 from tf_transformer.shards.job import Share, Translated, translate_missing
 from tf_transformer.shards.manifest import MANIFEST, check_folder, check_same, make_manifest
 from tf_transformer.shards.source import Source
-from tf_transformer.terminal import check_can_be_made
+from tf_transformer.terminal.arguments import check_can_be_made
 
 SOURCE, TARGET = "source.txt", "target.txt"
 

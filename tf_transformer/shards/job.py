@@ -14,7 +14,9 @@ from tf_transformer.errors import UserError
 from tf_transformer.shards.folder import ShardFolder
 from tf_transformer.shards.manifest import begin, check_folder, make_manifest
 from tf_transformer.shards.source import Source
-from tf_transformer.terminal import check_can_be_made, notes, progress_bar
+from tf_transformer.terminal.arguments import check_can_be_made
+from tf_transformer.terminal.lines import progress_bar
+from tf_transformer.terminal.notes import notes
 
 # Makes lines of output of a shard's lines, which have their numbers; calls what it is given with lines that are done.
 Translated = Callable[[list[tuple[int, str]], Callable[[int], None]], Iterable[bytes]]

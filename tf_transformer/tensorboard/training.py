@@ -19,7 +19,7 @@ from tf_transformer.tensorboard.projector import EmbeddingProjector
 from tf_transformer.tensorboard.samples import SampleTranslations
 from tf_transformer.tensorboard.scalars import Figures
 from tf_transformer.training.callbacks import ValidationBleu
-from tf_transformer.translation import translate_texts
+from tf_transformer.translation.texts import translate_texts
 
 if TYPE_CHECKING:
     from tf_transformer.export.translator import Translator

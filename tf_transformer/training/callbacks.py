@@ -210,7 +210,7 @@ class ValidationBleu(keras.callbacks.Callback):
         self.sources, self.references = ([pair[side] for pair in pairs] for side in (0, 1))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        from tf_transformer.evaluation import score_translations
+        from tf_transformer.evaluation.scores import score_translations
 
         translations = self.translate(self.sources)
         logs["val_bleu"] = score_translations(translations, self.references, tokenize=self.tokenize).bleu

@@ -22,7 +22,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import export_ctranslate2, transformer_spec
 from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
-from tf_transformer.translation import translate_texts
+from tf_transformer.translation.texts import translate_texts
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
 

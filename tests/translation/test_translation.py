@@ -16,7 +16,8 @@ from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
 from tf_transformer.inspection.sentence import load_attend
 from tf_transformer.runs.directory import load_model
-from tf_transformer.translation import Translation, load_translate, load_translator, translate_texts
+from tf_transformer.translation.loading import load_translate, load_translator
+from tf_transformer.translation.texts import Translation, translate_texts
 
 
 @pytest.fixture(scope="module")

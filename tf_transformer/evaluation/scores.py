@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tf_transformer.errors import UserError, check_is_list
 
 if TYPE_CHECKING:
-    from tf_transformer.translation import Translate, Translation
+    from tf_transformer.translation.texts import Translate, Translation
 
 
 class NgramCounts(NamedTuple):
@@ -38,6 +38,11 @@ class Scores:
         brevity_penalty: `exp(1 - reference_length / hypothesis_length)`, or 1 if nothing is too short.
         hypothesis_length: tokens of all hypotheses together.
         reference_length: tokens of all references together.
+
+    Example:
+        >>> scores = score_translations(["The cat sat on the mat."], ["The cat sat on a mat."])
+        >>> scores.precisions.counts, scores.precisions.totals  # clipped n-grams of 1 to 4 words that match, and all
+        ((6, 4, 2, 1), (7, 6, 5, 4))
     """
 
     bleu: float
@@ -146,11 +151,20 @@ def evaluate_translations(
 
     Raises:
         UserError: there is no pair, or sacreBLEU lacks the tokenizer.
+
+    Example:
+        >>> import numpy as np
+        >>> def echo(texts):
+        ...     rows = len(texts)
+        ...     return {"translation": np.array(texts, "S"), "score": np.zeros(rows), "truncated": np.zeros(rows, bool)}
+        >>> scores, translations = evaluate_translations(echo, [("We saw the old man.", "We saw the old man.")])
+        >>> round(scores["bleu"]), scores["sentences"], translations[0].text
+        (100, 1, 'We saw the old man.')
     """
     from sacrebleu.metrics import BLEU
 
-    from tf_transformer.oddities import share_of_oddities
-    from tf_transformer.translation import translate_texts
+    from tf_transformer.evaluation.oddities import share_of_oddities
+    from tf_transformer.translation.texts import translate_texts
 
     _check_choice("tokenize", tokenize, BLEU.TOKENIZERS)  # told before the translating, not after it
     start = time.perf_counter()

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tf_transformer.errors import UserError
-from tf_transformer.paragraphs import join, split, translate_paragraphs
-from tf_transformer.translation import Translation
+from tf_transformer.translation.paragraphs import join, split, translate_paragraphs
+from tf_transformer.translation.texts import Translation
 
 # By hand: a bar stands where a sentence ends.
 MARKED = [

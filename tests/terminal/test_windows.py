@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.bounded import SECONDS, eventually
-from tf_transformer.windows import LONG, grows, is_long, windows
+from tf_transformer.terminal.windows import LONG, grows, is_long, windows
 
 
 @settings(deadline=None, max_examples=100)

@@ -24,8 +24,8 @@ PROGRAMS = {
 BEGINNING = f"""
 import ctypes, gc, os, signal, sys, time
 from concurrent.futures import ThreadPoolExecutor
-from tf_transformer import ctrl_c
-from tf_transformer.ctrl_c import ctrl_c_ends
+from tf_transformer.terminal import ctrl_c
+from tf_transformer.terminal.ctrl_c import ctrl_c_ends
 
 def wait():
     print("begun", flush=True)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation import score_translations
+from tf_transformer.evaluation.scores import score_translations
 
 KOREAN_HYPOTHESIS = "빛이 써는 노인은 완벽한 어두운곳에서 잠든 사람과 비교할 때 강박증이 심해질 기회가 훨씬 높았다"
 KOREAN_REFERENCE = "빛이 써는 사람은 완벽한 어둠에서 잠든 사람과 비교할 때 우울증이 심해질 가능성이 훨씬 높았다"
@@ -236,7 +236,7 @@ def test_a_tokenizer_that_cannot_load_is_a_users_mistake(monkeypatch):
 
 def test_import_is_light():
     code = (
-        "import sys, tf_transformer.evaluation; "
+        "import sys, tf_transformer.evaluation.scores; "
         "sys.exit(any(name in sys.modules for name in ('tensorflow', 'keras', 'sacrebleu')))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

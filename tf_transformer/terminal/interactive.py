@@ -12,15 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.terminal import (
-    check_is_no_file,
-    given,
-    in_the_users_words,
-    newest_version,
-    notes,
-    quiet_tensorflow,
-    session_loader,
-)
+from tf_transformer.terminal.arguments import check_is_no_file, given, in_the_users_words, newest_version
+from tf_transformer.terminal.notes import notes
+from tf_transformer.terminal.process import quiet_tensorflow, session_loader
 
 if TYPE_CHECKING:
     from tf_transformer.inspection.sentence import Attend
@@ -79,7 +73,7 @@ class Conversation:
 
     def _load(self, models: Sequence[Path], changes: dict[str, Any]) -> str:
         """Loads what translates and makes it ready; it is what answers once all of that has gone well."""
-        from tf_transformer.translation import check_are_models
+        from tf_transformer.translation.loading import check_are_models
 
         start = time.perf_counter()
         for model in models:
@@ -87,7 +81,8 @@ class Conversation:
         check_are_models(models, self.engine)
         load = session_loader(models, self.engine)
         with quiet_tensorflow(streams=True, session=load is not None):
-            from tf_transformer.translation import load_translate, translate_texts
+            from tf_transformer.translation.loading import load_translate
+            from tf_transformer.translation.texts import translate_texts
 
         translate = load_translate(models, changes, self.engine, load)
         list(translate_texts(translate, [FIRST]))
@@ -104,7 +99,7 @@ class Conversation:
         return attend
 
     def _translation(self, line: str) -> Iterator[str]:
-        from tf_transformer.translation import translate_texts
+        from tf_transformer.translation.texts import translate_texts
 
         (found,) = translate_texts(self._translate, [line])
         if found.truncated:

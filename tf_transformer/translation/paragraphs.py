@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tf_transformer.errors import check_is_list
 
 if TYPE_CHECKING:
-    from tf_transformer.translation import Translation
+    from tf_transformer.translation.texts import Translation
 
 # What stands between two sentences: blanks, line breaks, characters of no width.
 _BLANKS = re.compile(r"[\s\u200b\u2060\ufeff]*")
@@ -37,6 +37,11 @@ class Paragraph(NamedTuple):
         text: the translation, with the blanks and line breaks of the source.
         sources: the sentences.
         sentences: their translations.
+
+    Example:
+        >>> from tf_transformer.translation.texts import Translation
+        >>> Paragraph("Ein Hund.", ["A dog."], [Translation("Ein Hund.", -0.25, truncated=False)]).truncated
+        False
     """
 
     text: str
@@ -127,7 +132,7 @@ def translate_paragraphs(
         UserError: `texts` is one string.
 
     Example:
-        >>> from tf_transformer.translation import Translation
+        >>> from tf_transformer.translation.texts import Translation
         >>> def shout(sentences):
         ...     return [Translation(sentence.upper(), 0.0, False) for sentence in sentences]
         >>> [paragraph.text for paragraph in translate_paragraphs(shout, ["One.  Two.", ""])]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tf_transformer.score_table import aligned, score_table
-from tf_transformer.terminal import notes
+from tf_transformer.evaluation.table import aligned, score_table
+from tf_transformer.terminal.notes import notes
 
 
 def show_parse_scores(scores: dict[str, Any]) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.data.noise import Noise
-from tf_transformer.evaluation import score_translations
+from tf_transformer.evaluation.scores import score_translations
 
 if TYPE_CHECKING:
-    from tf_transformer.translation import Translate
+    from tf_transformer.translation.texts import Translate
 
 # A copy of the test set is made with each; the same for every model, so that figures compare.
 PERTURBATIONS = {
@@ -49,7 +49,7 @@ def evaluate_perturbed(
         >>> scores["lower_case"]["changed"], scores["upper_case"]["bleu"] < 100, "no_accents" in scores
         (1, True, False)
     """
-    from tf_transformer.translation import translate_texts
+    from tf_transformer.translation.texts import translate_texts
 
     sources, references = zip(*pairs, strict=True)
     scores = {}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.oddities import copies, repeats, share_of_oddities
+from tf_transformer.evaluation.oddities import copies, repeats, share_of_oddities
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=14)
 

@@ -1,0 +1,140 @@
+"""What is known of a model: what it was trained on, how, and what it scores."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from tf_transformer import __version__
+from tf_transformer.evaluation.table import score_table
+from tf_transformer.files.json_file import read_json
+
+if TYPE_CHECKING:
+    from tf_transformer.decoding.options import DecodingOptions
+    from tf_transformer.models.sequence_model import SequenceModel
+    from tf_transformer.recipe import Recipe
+    from tf_transformer.recipe.data_settings import SourceSettings
+    from tf_transformer.runs.directory import RunDirectory
+
+
+# Of scores.json, what a card tells; in this order.
+SCORES = ("bleu", "chrf", "f1", "recall", "precision", "complete_match", "perplexity", "sentences")
+SIGNATURES = ("signature", "chrf_signature")
+
+Facts = dict[str, Any]
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages that train and export."""
+    return {
+        "tf_transformer": __version__,
+        **{name: importlib.metadata.version(name) for name in ("tensorflow", "keras")},
+    }
+
+
+def facts_of_run(run: RunDirectory) -> Facts:
+    """The facts about a run's model, from the files in its folder.
+
+    Raises:
+        UserError: the recipe can't be read.
+    """
+    from tf_transformer.recipe import DEMO_SPLITS, load_recipe
+
+    recipe = load_recipe(run.recipe)
+    began, scores = run.read_training(), read_json(run.scores)
+    files = [run.chosen] if run.chosen else run.by_preference()
+    checkpoint = next((file.name for file in files if file.is_file()), None)
+    data = recipe.data
+    facts = {
+        "name": recipe.name,
+        "task": recipe.task,
+        "source_language": data.source_language,
+        "target_language": data.target_language if recipe.task == "translation" else None,
+        "model": {"parameters": began.get("parameters"), **_set(recipe.model)},
+        "tokenizer": {key: value for key, value in _set(recipe.tokenizer).items() if key != "keep"},
+        "corpus": {
+            **{key: value for key, value in _set(data).items() if key in ("kind", "dataset", *DEMO_SPLITS)},
+            **({"train": _in_words(data.sources())} if data.sources() is data.train else {}),
+            **({"also scored": recipe.evaluation.also} if recipe.evaluation.also else {}),
+            "checksums": began.get("corpus"),
+        },
+        "training": {
+            "seed": recipe.seed,
+            **{key: data.model_dump()[key] for key in ("batch_tokens", "max_length")},
+            **_set(recipe.training),
+            "devices": began.get("devices"),
+        },
+        **({"fine_tuned_from": _origin(recipe, began)} if recipe.init_from else {}),
+        "checkpoint": checkpoint,
+        "scores": {key: scores[key] for key in ("set", "source", "trees", *SCORES, *SIGNATURES) if key in scores}
+        or None,
+        **({"comparison": comparison} if (comparison := score_table(scores)) else {}),
+        "decoding": recipe.evaluation.model_dump(exclude={"also"}),
+        "versions": began.get("versions"),
+    }
+    if began.get("imported"):  # what it was trained on and how is not known
+        del facts["corpus"], facts["training"]
+        facts["imported"] = began["imported"]
+    return facts
+
+
+def facts_of_ensemble(runs: Sequence[RunDirectory], options: DecodingOptions) -> Facts:
+    """The facts about the models of several runs as an ensemble; what is known of each is in the list `members`."""
+    members = [facts_of_run(run) for run in runs]
+    sizes = [member["model"]["parameters"] for member in members]
+    shared = ("task", "source_language", "target_language", "tokenizer")
+    return {
+        "name": " + ".join(member["name"] for member in members),
+        **{key: members[0][key] for key in shared},
+        "model": {"kind": "ensemble", "models": len(runs), "parameters": sum(sizes) if all(sizes) else None},
+        "members": members,
+        "scores": None,
+        "decoding": asdict(options),
+        "versions": versions(),
+    }
+
+
+def _origin(recipe: Recipe, began: Facts) -> Facts:
+    """What a run's weights began as."""
+    known = began.get("fine_tuned_from") or {}
+    tokens = known.get("tokens") or {}
+    return {
+        "model": recipe.init_from,
+        **{key: known.get(key) for key in ("checkpoint", "sha256")},
+        "tokenizer": "kept" if recipe.tokenizer.keep else "new",
+        **{f"{side} tokens {what}": n for side, counts in tokens.items() for what, n in counts.items()},
+        "frozen layers": ", ".join(recipe.training.freeze) or "none",
+    }
+
+
+def facts_of_model(model: SequenceModel, options: DecodingOptions, task: str = "translation") -> Facts:
+    """The facts about a model that was trained from Python, without a recipe."""
+    return {
+        "name": model.name,
+        "task": task,
+        "model": {"parameters": model.count_params(), **_plain(model.get_config())},
+        "decoding": asdict(options),
+        "versions": versions(),
+    }
+
+
+def _set(section: Any) -> Facts:
+    """The settings of a section of a recipe that have a value."""
+    return {key: value for key, value in section.model_dump().items() if value not in (None, ())}
+
+
+def _in_words(sources: Iterable[SourceSettings]) -> str:
+    """Several sources of training text."""
+    words = []
+    for source in sources:
+        tag = f", tag {source.tag}" if source.tag else ""
+        words.append(f"{source.name} (weight {source.weight:g}{tag})")
+    return "; ".join(words)
+
+
+def _plain(config: Mapping[str, Any]) -> Facts:
+    """The numbers, texts and booleans of a Keras configuration."""
+    names = ("name", "trainable")
+    return {k: v for k, v in config.items() if isinstance(v, int | float | str) and k not in names}

@@ -1,0 +1,89 @@
+"""Model cards in the folders of runs and exports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tf_transformer.errors import UserError
+from tf_transformer.files.whole import written_whole
+from tf_transformer.model_card import CARD, FACTS
+from tf_transformer.model_card.facts import Facts, facts_of_run
+from tf_transformer.model_card.page import as_markdown, is_generated
+
+if TYPE_CHECKING:
+    from tf_transformer.runs.directory import RunDirectory
+
+
+def write_card(folder: Path, facts: Facts) -> None:
+    """Writes a card's page and its facts into a folder."""
+    (folder / CARD).write_text(as_markdown(facts), encoding="utf-8")
+    (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def renewed(run: RunDirectory) -> Iterator[None]:
+    """A context in which a run's model or scores change; updates the card at the end, unless it was edited by hand."""
+    yield
+    if not run.card.exists() or is_generated(run.card.read_text(encoding="utf-8", errors="replace")):
+        with written_whole(run.card, "the model card") as partial:
+            partial.write_text(as_markdown(facts_of_run(run)), encoding="utf-8")
+
+
+def read_card(path: Path) -> tuple[str, Facts]:
+    """The card of a run, generated from its current files, or of an export, as it is stored.
+
+    Args:
+        path: a run's folder or one of its checkpoints, a SavedModel's folder, or a CTranslate2 model's.
+
+    Returns:
+        The page, in Markdown, and the facts.
+
+    Raises:
+        UserError: there is no model, or an export without a card.
+    """
+    from tf_transformer.runs.directory import RunDirectory, is_run
+
+    if is_run(path):
+        facts = facts_of_run(RunDirectory.of_model(path))
+        return as_markdown(facts), facts
+    if (path / "saved_model.pb").is_file():
+        folder = path / "assets.extra"
+    elif (path / "model.bin").is_file():
+        folder = path
+    else:
+        raise UserError(f"{path}: not a model; give the folder of a run, of a SavedModel or of a CTranslate2 model")
+    try:
+        return (folder / CARD).read_text(encoding="utf-8"), json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: has no model card, like all exports of earlier versions; export it again") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{folder}: the model card can't be read ({error}); export the model again") from None
+
+
+def source_language(path: Path) -> str | None:
+    """The code of the language that a model translates from; None where its card, if it has one, does not say so.
+
+    Args:
+        path: as `read_card` takes it.
+    """
+    return _fact(path, "source_language")
+
+
+def task(path: Path) -> str | None:
+    """What a model does, "translation" or "parsing"; None where its card, if it has one, does not say so.
+
+    Args:
+        path: as `read_card` takes it.
+    """
+    return _fact(path, "task")
+
+
+def _fact(path: Path, key: str) -> str | None:
+    try:
+        return read_card(path)[1].get(key)
+    except UserError:
+        return None

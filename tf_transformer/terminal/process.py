@@ -1,0 +1,140 @@
+"""The process of a command: its encoding, its home, and how TensorFlow starts in it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tf_transformer.session.signature import Signature
+    from tf_transformer.translation.loading import LoadSignature
+
+
+def speak_utf8() -> None:
+    """Restarts the command in Python's UTF-8 mode if the locale has another encoding.
+
+    TensorFlow takes file names to be UTF-8. Python must do the same, or the two write to different files.
+    """
+    if sys.getfilesystemencoding() != "utf-8":
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+@contextmanager
+def some_home() -> Iterator[None]:
+    """Sets a temporary home directory if the user has none, or none that can be written to.
+
+    Keras, TensorFlow and Matplotlib store settings there. Without a home they use a folder that all users of the
+    machine share, or create one named ~ in the working directory.
+    """
+    home = os.path.expanduser("~")
+    if os.path.isabs(home) and os.access(home, os.W_OK | os.X_OK):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="tf-transformer-") as folder:
+        os.environ["HOME"] = folder
+        yield
+
+
+def keep_what_xla_compiles() -> None:
+    """Makes XLA keep compiled programs in the user's cache. To be called before TensorFlow starts."""
+    cache = os.path.expanduser(os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tf_transformer", "xla"))
+    try:
+        os.makedirs(cache, exist_ok=True)
+    except OSError:  # works without a cache, only slower
+        return
+    os.environ.setdefault("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory={cache}")
+
+
+@contextmanager
+def quiet_tensorflow(streams: bool = False, session: bool = False) -> Iterator[None]:
+    """Hides TensorFlow's start-up notices while it is loaded; errors are still raised as exceptions.
+
+    Keras then uses TensorFlow and float32, whatever the user has configured for other programs.
+
+    With `streams`, TensorFlow works on several batches at once, each in one thread: the operations of a decoding step
+    are too small to be split over threads, and oneDNN makes them slower (figures: benchmarks/README.md).
+
+    With `session`, TensorFlow's library is loaded without TensorFlow for Python; see `tf_transformer.session`.
+    """
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if streams:
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    with _silent_standard_error():
+        if session:
+            from tf_transformer.session.c_api import library
+
+            with ThreadPoolExecutor(1) as thread:
+                loading = thread.submit(library)  # while the block imports what it needs
+                yield
+                loading.result()
+            return
+        import keras
+
+        keras.config.set_floatx("float32")
+        yield
+        import tensorflow as tf
+
+        if streams:
+            tf.config.threading.set_intra_op_parallelism_threads(1)
+            tf.config.threading.set_inter_op_parallelism_threads(cores())
+        # The first device look-up prints notices of its own.
+        tf.config.list_physical_devices()
+        tf.get_logger().setLevel("ERROR")
+
+
+@contextmanager
+def _silent_standard_error() -> Iterator[None]:
+    sys.stderr.flush()
+    saved = os.dup(2)
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 2)
+    os.close(silence)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def session_loader(
+    models: Path | Sequence[Path], engine: str = "tensorflow", optimise: bool = False
+) -> LoadSignature | None:
+    """What loads a SavedModel's signatures without importing TensorFlow for Python, which takes seconds.
+
+    Args:
+        models: what the user gave as a model, or as models of an ensemble, none of which is a SavedModel.
+        engine: what is to run it.
+        optimise: whether its graph is made faster first, which pays where thousands of sentences are.
+
+    Returns:
+        What `tf_transformer.translation.load_signature` takes; None for a model of another kind, and where TensorFlow
+        was installed without its C library.
+    """
+    from tf_transformer.session.c_api import find_library
+
+    model, *others = [models] if isinstance(models, Path) else models
+    if engine != "tensorflow" or others or not os.path.isfile(model / "saved_model.pb") or find_library() is None:
+        return None
+
+    def load(path: Path, name: str) -> Signature | None:
+        from tf_transformer.session.signature import load_in_session
+
+        return load_in_session(path, name, cores(), optimise)
+
+    return load
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def streams_of(engine: str) -> int:
+    """Number of batches to process at once; CTranslate2 uses threads of its own."""
+    return cores() if engine == "tensorflow" else 1

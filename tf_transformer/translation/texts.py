@@ -1,0 +1,95 @@
+"""Translating many texts, in batches of like length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tf_transformer.errors import check_is_list
+
+# What `Translator.translate` is: strings (batch,) -> {"translation", "score", "truncated"}, each (batch,), or the first
+# two (batch, hypotheses) where several were asked for; tensors or arrays
+Translate = Callable[[Any], dict[str, Any]]
+
+
+class Translation(NamedTuple):
+    """A text's translation, its score, whether the text was cut to the model's positions, and the other hypotheses.
+
+    `others` holds text and score of each further one that was asked for, best first.
+
+    Example:
+        >>> Translation("Ein Hund.", -0.25, truncated=False).text
+        'Ein Hund.'
+    """
+
+    text: str
+    score: float
+    truncated: bool
+    others: tuple[tuple[str, float], ...] = ()
+
+
+def translate_texts(
+    translate: Translate,
+    texts: Sequence[str],
+    batch_size: int = 64,
+    streams: int = 1,
+    advance: Callable[[int], Any] = lambda done: None,
+    window: int | None = None,
+) -> Iterator[Translation]:
+    """Translates texts in batches of like length.
+
+    Args:
+        translate: as `load_translate` gives it.
+        texts: any number of texts.
+        batch_size: texts at once.
+        streams: batches at once, each in a thread of its own.
+        advance: called with the number of texts in each batch that is done.
+        window: so many texts, a multiple of `batch_size`, are put into batches together, and then as many more; all of
+            them unless given. Texts that are given window by window are in the same batches, so that scores are the
+            same to the last bit.
+
+    Returns:
+        Their translations, in the order of `texts`.
+
+    Raises:
+        UserError: `texts` is one string.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> def shout(texts):
+        ...     score, truncated = tf.zeros(len(texts)), tf.fill(len(texts), False)
+        ...     return {"translation": tf.strings.upper(texts), "score": score, "truncated": truncated}
+        >>> [translation.text for translation in translate_texts(shout, ["a dog", "a"])]
+        ['A DOG', 'A']
+    """
+    check_is_list(texts, "texts")
+    window = window or len(texts)
+    order = sorted(range(len(texts)), key=lambda i: (i // window, len(texts[i])))
+    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    translations: dict[int, Translation] = {}
+
+    def run(batch: list[int]) -> list[Any]:
+        output = translate([texts[i] for i in batch])
+        return [np.asarray(output[key]) for key in ("translation", "score", "truncated")]
+
+    threads = ThreadPoolExecutor(streams)
+    try:
+        for batch, columns in zip(batches, threads.map(run, batches), strict=True):
+            for i, *row in zip(batch, *columns, strict=True):
+                translations[i] = as_translation(*row)
+            advance(len(batch))
+    finally:
+        threads.shutdown(cancel_futures=True)  # after Ctrl-C or an error none is begun any more
+    return (translations[i] for i in range(len(texts)))
+
+
+def as_translation(text: Any, score: Any, truncated: Any) -> Translation:
+    """A row of what a `Translate` gives, as Python values: one hypothesis, or several, best first."""
+    if isinstance(text, bytes):
+        return Translation(text.decode("utf-8", errors="replace"), float(score), bool(truncated))
+    first, *others = [(t.decode("utf-8", errors="replace"), float(s)) for t, s in zip(text, score, strict=True)]
+    # Where there are fewer hypotheses than were asked for, the rest has score -inf.
+    return Translation(*first, bool(truncated), tuple(other for other in others if other[1] > -float("inf")))
