@@ -162,8 +162,16 @@ def translations():
     return ids
 
 
+def functional(model):
+    """The logits of a functional model that is this one, for any batch size and lengths."""
+    inputs = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
+    return keras.Model(inputs, model(inputs))((SOURCE, TARGET))
+
+
 def outcome():
     yield "backend", keras.backend.backend()
+    yield "functional/learned positions", functional(transformer(**ARGUMENTS["target"]))
+    yield "functional/sinusoids", functional(transformer(**ARGUMENTS["all"]))
     loss = SmoothedCrossEntropy(0.1)
     runs = {name: a_step(arguments, loss) for name, arguments in ARGUMENTS.items()}
     # A function has no `of_states`, so that `fit` goes over the logits.

@@ -87,6 +87,11 @@ def test_the_same_weights_give_the_same_logits(other, tensorflow, case):
     np.testing.assert_allclose(logits, tensorflow[f"{case}/logits"], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(("positions", "case"), [("learned positions", "target"), ("sinusoids", "all")])
+def test_in_a_functional_model_of_unknown_lengths_it_is_the_same(each, positions, case):
+    np.testing.assert_allclose(each[f"functional/{positions}"], each[f"{case}/logits"], rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("case", ARGUMENTS)
 def test_fit_and_evaluate_tell_the_same_and_take_the_same_step(other, tensorflow, case):
     for call in ("evaluate", "fit"):

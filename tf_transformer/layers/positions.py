@@ -79,6 +79,8 @@ class PositionEncoding(keras.layers.Layer):
         """Adds the positions to `x`, float (batch, length, width)."""
         table = ops.convert_to_tensor(self.table, dtype=self.compute_dtype)
         length = self._checked(shape_of(x)[1])
+        if keras.backend.backend() == "jax" and not isinstance(length, int):
+            return x + table[:1]  # Keras works out shapes alone, with a length that JAX compares with nothing
         # Unlike an index, a slice can't be cut short: one position would be every token's then.
         return x + ops.slice(table, (0, 0), (length, table.shape[1]))
 
