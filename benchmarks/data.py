@@ -139,7 +139,7 @@ def measure_batches(recipe: str, number: int = 1000) -> None:
     import tensorflow as tf
 
     from tf_transformer.data.prepared.store import PreparedPairs
-    from tf_transformer.experiment.corpus import batches_of
+    from tf_transformer.experiment.batches import batches_of
     from tf_transformer.recipe import load_recipe
 
     loaded = load_recipe(recipe)

@@ -116,6 +116,8 @@ def test_a_named_pipe_is_answered_line_by_line(tiny_saved_model, tmp_path):
         ("export {run} {} --format marian", "the folder is not empty"),
         ("export {run} {source}", "a file; give a folder such as savedmodels/NAME"),
         ("train {run}/recipe.yaml --run-dir {run}", "contains a finished training"),
+        ("train {run}/recipe.yaml --run-dir {}/new --set data.root={}/none", "none/pairs.en does not exist"),
+        ('prepare {run}/recipe.yaml --run-dir {}/new --set evaluation.also={{"x":[x.en,x.de]}}', "x.en does not exist"),
         ("import {} {}/new", "{}: no config.json there"),
         ("import {source} {run}", "exists and was not changed"),
         ("evaluate {}/none --source {source} --reference {source}", "neither a run nor a SavedModel (no such folder)"),

@@ -21,7 +21,8 @@ from tests.eager import eagerly
 from tests.experiment.small_recipe import STEPS, ctrl_c_after, on, recipe
 from tests.tiny_run import PAIRS
 from tf_transformer import DemoSource, TransformerSchedule, UserError, experiment, load_model, load_recipe
-from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.experiment.batches import recipe_batches
+from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.preparing import prepare_data
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning

@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
-from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.experiment.batches import recipe_batches
+from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.preparing import prepare_data
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory

@@ -108,9 +108,9 @@ def evaluate(
     if not as_json:
         _tell_begun(models, len(pairs))
     if run and not others:
-        from tf_transformer import experiment
+        from tf_transformer.experiment import scoring
 
-        scores = experiment.evaluate(run, pairs, lowercase, batch_size, changes, cores(), tokenize)
+        scores = scoring.evaluate(run, pairs, lowercase, batch_size, changes, cores(), tokenize)
         if perturb:
             translate = load_translate(model, changes)
             scores["perturbed"] = evaluate_perturbed(translate, pairs, batch_size, cores(), tokenize)
@@ -143,12 +143,12 @@ def _evaluate_parser(
     if not as_json:
         _tell_begun([model], len(trees))
     if is_run(model):
-        from tf_transformer import experiment
+        from tf_transformer.experiment import scoring
         from tf_transformer.recipe import load_recipe
 
         run = RunDirectory.of_model(model)
         pairs = TreePairs(trees, load_recipe(run.recipe).data.tags)
-        scores = experiment.evaluate(run, pairs, False, batch_size, changes, cores(), grammar=grammar)
+        scores = scoring.evaluate(run, pairs, False, batch_size, changes, cores(), grammar=grammar)
         _show_and_keep({**where, **scores}, run, as_json)
     else:
         function = load_parse(model, changes, grammar, load)

@@ -118,17 +118,17 @@ def export(
     {"savedmodel": version_folder, "argos": free_package}.get(file_format, free_folder)(destination)
     notes.print(f"exporting {', '.join(str(run.best_checkpoint()) for run in opened)}")
     with quiet_tensorflow():
-        from tf_transformer import experiment
+        from tf_transformer.experiment import exporting
 
     if file_format == "ctranslate2":
-        print(experiment.export_run_ctranslate2(opened[0], destination, quantization))
+        print(exporting.export_run_ctranslate2(opened[0], destination, quantization))
     elif file_format == "marian":
-        print(experiment.export_run_marian(opened[0], destination))
+        print(exporting.export_run_marian(opened[0], destination))
     elif file_format == "argos":
         languages = source_language, target_language
-        print(experiment.export_run_argos(opened[0], destination, quantization, languages, tag))
+        print(exporting.export_run_argos(opened[0], destination, quantization, languages, tag))
     else:
-        print(experiment.export_run(opened, destination, changes, float16, xla))
+        print(exporting.export_run(opened, destination, changes, float16, xla))
 
 
 def _check_options(file_format: str, options: dict[str, Any]) -> None:

@@ -20,12 +20,14 @@ def prepare(
 ) -> None:
     """Learns a recipe's vocabulary and tokenises its data, which `train` then finds. If it is interrupted, the same
     command goes on."""
+    from tf_transformer.experiment.corpus import check_files
     from tf_transformer.recipe import load_recipe
 
     check_is_no_run(recipe)
     loaded = load_recipe(recipe, overrides or [], run_dir)
+    check_files(loaded)
     with quiet_tensorflow():
-        from tf_transformer import experiment
+        from tf_transformer.experiment import preparing
 
-    folder = experiment.prepare(loaded, run_dir or Path("runs") / loaded.name, notes)
+    folder = preparing.prepare(loaded, run_dir or Path("runs") / loaded.name, notes)
     notes.print(f"prepared: {folder}", highlight=False, markup=False)

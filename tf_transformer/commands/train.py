@@ -36,6 +36,7 @@ def train(
 ) -> None:
     """Trains a model from a recipe and evaluates it. If it is interrupted, the same command resumes it."""
     from tf_transformer.distributed.cluster import is_chief, read_cluster
+    from tf_transformer.experiment.corpus import check_files
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs.directory import RunDirectory
 
@@ -44,6 +45,7 @@ def train(
     target = RunDirectory(run_dir or Path("runs") / loaded.name)
     if not (target.is_unfinished() or target.is_only_prepared()):
         target.check_is_free()
+    check_files(loaded)
     if workers > 1:
         if loaded.training.distribution == "single" or read_cluster():
             if read_cluster():
@@ -64,9 +66,9 @@ def train(
         keep_what_xla_compiles()
     keep_freed_memory()
     with quiet_tensorflow():
-        from tf_transformer import experiment
+        from tf_transformer.experiment import runner
 
-    run = experiment.train(loaded, target.path, notes, resume)
+    run = runner.train(loaded, target.path, notes, resume)
     if not is_chief():
         return
     show_scores(json.loads(run.scores.read_text(encoding="utf-8")), as_json)

@@ -1,15 +1,14 @@
 """One experiment from its recipe: data, tokenizers, model, training, scores, exports."""
 
-from tf_transformer.experiment.compiling import compile_model, make_model
-from tf_transformer.experiment.exporting import (
-    export_run,
-    export_run_argos,
-    export_run_ctranslate2,
-    export_run_marian,
-)
-from tf_transformer.experiment.preparing import prepare
-from tf_transformer.experiment.runner import train
-from tf_transformer.experiment.scoring import evaluate
+import lazy_loader
 
-__all__ = ["compile_model", "evaluate", "export_run", "export_run_argos", "export_run_ctranslate2"]
-__all__ += ["export_run_marian", "make_model", "prepare", "train"]
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "compiling": ["compile_model", "make_model"],
+        "exporting": ["export_run", "export_run_argos", "export_run_ctranslate2", "export_run_marian"],
+        "preparing": ["prepare"],
+        "runner": ["train"],
+        "scoring": ["evaluate"],
+    },
+)

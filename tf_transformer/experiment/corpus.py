@@ -1,28 +1,21 @@
-"""The pairs of a recipe, and the batches that they make."""
+"""The pairs of a recipe. Nothing here imports TensorFlow, so that a missing file is told at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tf_transformer.data.aligned import AlignedPairs
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.data.masked import MaskedPairs
 from tf_transformer.data.mixture import Mixture, NoisyPairs, Pairs, TaggedPairs, WeightedSource
-from tf_transformer.data.prepared.batches import EndlessBatches, PreparedBatches
-from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
 from tf_transformer.parsing.bank import DemoTrees
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.reading import TreeFiles
 from tf_transformer.recipe import Recipe
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-    from tf_transformer.experiment.preparing import PreparedData
 
 
 def open_source(recipe: Recipe, split: str) -> Pairs:
@@ -68,6 +61,18 @@ def open_also(recipe: Recipe) -> dict[str, Pairs]:
     return {name: open_one(recipe, where) for name, where in (recipe.evaluation.also or {}).items()}
 
 
+def check_files(recipe: Recipe) -> None:
+    """Opens and closes every file of pairs that a recipe names, but for a dataset of TensorFlow Datasets.
+
+    Raises:
+        UserError: one is missing or can't be read.
+    """
+    if recipe.data.kind != "tfds":  # whose library takes seconds to import
+        for split in ("train", "validation", *(["test"] if recipe.data.test else [])):
+            open_source(recipe, split)
+    open_also(recipe)
+
+
 def _demo(recipe: Recipe, where: str) -> Pairs:
     return TreePairs(DemoTrees(where), recipe.data.tags) if recipe.task == "parsing" else DemoSource(where)
 
@@ -109,25 +114,3 @@ OPENERS: dict[str, Callable[[Recipe, Any], Pairs]] = {
     "trees": _trees,
     "none": _none,
 }
-
-
-def batches_of(recipe: Recipe, prepared: PreparedPairs, row_multiple: int) -> PreparedBatches:
-    """The batches that a recipe makes of a split's prepared pairs."""
-    return PreparedBatches(
-        prepared,
-        batch_tokens=recipe.data.batch_tokens,
-        max_length=recipe.data.max_length,
-        row_multiple=row_multiple,
-        fixed_shapes=recipe.training.jit_compile,  # XLA compiles each shape
-    )
-
-
-def recipe_batches(recipe: Recipe, data: PreparedData, row_multiple: int) -> tuple[EndlessBatches, tf.data.Dataset]:
-    """Makes the batches of training, endless, and of validation."""
-    weights = [source.weight for source in recipe.data.sources()]
-    if share := recipe.data.placeholders:
-        weights += [weight * share for weight in weights]  # as `open_source` has them
-    return (
-        batches_of(recipe, data.train, row_multiple).endless(recipe.seed, weights),
-        batches_of(recipe, data.validation, row_multiple).once(),
-    )

@@ -15,7 +15,8 @@ from tf_transformer.data.mixture import Pairs, state_of
 from tf_transformer.data.prepared.preparing import locked, prepare_pairs, put_in_place, told_in_one_line
 from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.errors import UserError
-from tf_transformer.experiment.corpus import open_source, recipe_batches
+from tf_transformer.experiment.batches import recipe_batches
+from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory

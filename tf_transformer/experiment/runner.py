@@ -22,8 +22,9 @@ from tf_transformer.distributed.multi_worker import check_agreement, chief_first
 from tf_transformer.distributed.strategy import make_strategy, set_single_threaded_operations
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
+from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.compiling import check_freeze, make_model
-from tf_transformer.experiment.corpus import open_also, open_source, recipe_batches
+from tf_transformer.experiment.corpus import open_also, open_source
 from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin, tell_frozen
 from tf_transformer.experiment.fitting import fit
 from tf_transformer.experiment.preparing import lines_left_out, prepare_data, prepared_folder, tell_data
