@@ -1,3 +1,4 @@
+import json
 import math
 from dataclasses import FrozenInstanceError, asdict
 
@@ -90,6 +91,7 @@ def test_a_value_of_another_kind_is_refused(name, value, told):
 def test_numbers_of_numpy_are_numbers():
     options = DecodingOptions(beam_size=np.int64(2), alpha=np.float32(0.5), temperature=1)
     assert (options.beam_size, options.alpha) == (2, 0.5)
+    assert DecodingOptions(**json.loads(json.dumps(asdict(options)))) == options
 
 
 def test_with_the_highest_alpha_scores_are_told_apart():

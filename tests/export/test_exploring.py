@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.eager import eagerly
 from tests.export.conftest import OPTIONS, with_options
-from tests.tiny_run import MAX_LENGTH, PAIRS
+from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_run
+from tf_transformer.decoding import DecodingOptions
+from tf_transformer.export import Translator
 from tf_transformer.export.exploring import SEARCH_OPTIONS
+from tf_transformer.runs.directory import load_model
 from tf_transformer.tokenizers.base import END_ID, PAD_ID
 
 SOURCES, TARGETS = zip(*PAIRS, strict=True)
@@ -181,6 +185,18 @@ def test_what_became_of_each_hypothesis(loaded, by_definition):
         assert len(winner) == ends[0][0] + 1
         scores = [got["token_score"][row][at] for at, fate in fates.items() if fate == "closed"]
         assert max(scores) == pytest.approx(best, abs=1e-5)
+
+
+def test_what_may_not_come_twice_does_not_in_the_shown_search_either(tmp_path_factory):
+    run = tiny_run(tmp_path_factory.getbasetemp())
+    options = DecodingOptions(beam_size=2, no_repeat_ngram_size=1)
+    translator = Translator(load_model(run.path), run.load_tokenizers(), options)
+    values = (2, 1, 0.6, 14, 14)  # of `SEARCH_OPTIONS`: far beyond the end of what it knows by heart
+    with eagerly():
+        search = translator.functions["translate_with_search"]
+        found = search(tf.constant(SOURCES[:1]), tf.constant([""]), *map(tf.constant, values))
+    said = found["token"].numpy()[found["wins"].numpy()].tolist()
+    assert len(said) == len(set(said)) == 14
 
 
 def test_a_search_that_meets_its_limit_says_so(loaded):

@@ -18,6 +18,10 @@ TEXTS = [
     "3 [%s]",
     "[👩🏽‍🚒] [🇩🇪][❤️] [☀]",
     "[⟦Hund⟧] [⟦⟧] [⟦a b|c⟧] [⟦x {y} z⟧]",
+    "[12 000 km] [1 500 €] [$1 000 000.50] [3\u202f000\u00a0m], in 2019 [300 km], 12 0000",
+    "([https://en.wikipedia.org/wiki/Mercury_(planet)]) [http://x.org/a_(b)/c]. [http://x.org/(a], [www.a.org/(b)c)d]",
+    "([https://x.org/((a)_(b))].) ([www.x.org/a]) ([https://x.org/()])",
+    "[🏴󠁧󠁢󠁥󠁮󠁧󠁿] [1️⃣] [#️⃣] [©️] [⬅️] [▶️] [㊗️] © → ™",
     "3 men, 2 a.m., 10 miles, 5 the, F16 m, 2016",
     "3 hübsche, 4 müde, 5 große und 2 süße Hunde",  # no hours, metres and grams: RE2 takes ü for no letter of a word
     "a@b and http and { and 50",

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.protection.placeholders import PLACEHOLDERS
-from tf_transformer.protection.places import find_places
+from tf_transformer.protection.places import _count_tokens, find_places
 from tf_transformer.protection.putting_back import put_back
 from tf_transformer.protection.spans import take_out
 from tf_transformer.tokenizers import TokenizerPair, WordPieceTokenizer, train_tokenizers
@@ -150,6 +150,18 @@ def test_each_span_comes_out_once_and_the_rest_stays(tokenizers, kind):
             assert span in rest
             rest = rest.replace(span, " ", 1)
         assert rest.split() == [word for word in translation.split() if word in says]
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
+def test_the_tokens_before_a_span_are_counted_as_far_as_the_model_reads(tokenizers, kind):
+    source = tokenizers[kind].source
+    taken = take_out(["{x}the {x}dogs {x} <b>sees</b> ", "", "große {x} Katze"], placeholders=False)
+    text, ends = taken.text.numpy(), taken.before.numpy()
+    read = [[text[row][:end].decode() for end in ends[row]] for row in range(len(text))]
+    expected = [source.tokenize(row).row_lengths().numpy().tolist() for row in read]
+    assert _count_tokens(source, taken.text, taken.before, longest=20).numpy().tolist() == expected
+    cut = _count_tokens(source, tf.constant(["dog " * 100_000]), tf.constant([[12, 400_000]]), longest=20)
+    assert cut[0, 0] == 3 and cut[0, 1] >= 20
 
 
 def test_without_spans_nothing_changes():

@@ -59,7 +59,7 @@ def test_where_sentences_end(language, marked):
     assert sentences(marked.replace("|", ""), language) == expected
 
 
-@pytest.mark.parametrize("language", ["de", "DE", "de-AT", "de_CH"])
+@pytest.mark.parametrize("language", ["de", "DE", "de-AT", "de_CH", "deu", "ger"])
 def test_a_region_or_capitals_do_not_change_the_language(language):
     assert sentences("Er kommt z. B. am 3. Mai. Gut.", language) == ["Er kommt z. B. am 3. Mai.", "Gut."]
 
@@ -85,7 +85,7 @@ def test_blanks_within_a_sentence_stay_in_it():
     assert sentences(text) == ["Dr.\u00a0Li weighs 80\u202fkg.", "She has 1\u200b000 books."]
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "-----", "***\r\n", "…", "😀 👍🏽"])
+@pytest.mark.parametrize("text", ["", " \n\t", "-----", "_____", "***\r\n", "…", "😀 👍🏽"])
 def test_what_has_no_letter_and_no_digit_is_no_sentence(text):
     assert split(text) == [text]
 
@@ -104,7 +104,7 @@ def test_pieces_are_the_text(text, language):
     assert "".join(pieces) == text
     assert join(pieces, pieces[1::2]) == text
     for sentence in pieces[1::2]:
-        assert sentence == sentence.strip() and len(sentence.splitlines()) == 1 and re.search(r"\w", sentence)
+        assert sentence == sentence.strip() and len(sentence.splitlines()) == 1 and re.search(r"[^\W_]", sentence)
 
 
 @given(TEXTS)
@@ -152,6 +152,21 @@ def test_a_space_comes_between_sentences_of_a_script_without_spaces():
     pieces = split("他来了。再见！\n谢谢。", "zh")
     assert join(pieces, ["He came.", "Goodbye!", "Thanks."]) == "He came. Goodbye!\nThanks."
     assert join(pieces, ["来た。", "さようなら！", "ありがとう。"]) == "来た。さようなら！\nありがとう。"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("zh", "他说：“你好。”她走了。再见！", "S0. S1. S2."),
+        ("ja", "「こんにちは。」彼は言った。「はい。」さようなら。", "S0. S1. S2. S3."),
+        ("zh", "你好…再见。走吧?好!行", "S0. S1. S2. S3."),
+    ],
+)
+def test_so_it_does_behind_quotes_and_marks_of_half_width(language, text, expected):
+    pieces = split(text, language)
+    number = len(pieces) // 2
+    assert join(pieces, [f"S{i}." for i in range(number)]) == expected
+    assert join(pieces, ["好！”"] * number) == "好！”" * number
 
 
 def test_all_sentences_are_translated_together():

@@ -16,7 +16,7 @@ from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
 from tf_transformer.inspection.sentence import load_attend
 from tf_transformer.runs.directory import load_model
-from tf_transformer.translation.loading import load_translate, load_translator
+from tf_transformer.translation.loading import load_translate, load_translator, own_options
 from tf_transformer.translation.texts import Translation, translate_texts
 
 
@@ -276,6 +276,26 @@ def test_a_saved_model_has_a_loader_of_its_own(tiny_saved_model):
 def test_an_option_that_can_not_be(tiny_run_directory):
     with pytest.raises(UserError, match="beam_size is 0; it must be at least 1"):
         load_translate(tiny_run_directory.path, {"beam_size": 0})
+
+
+@pytest.mark.parametrize("name", ["extra_length", "length_offset"])
+def test_what_is_fixed_in_an_export_is_not_ignored(tiny_saved_model, tiny_loaded, name):
+    def load(changes):
+        return load_translate(tiny_saved_model, changes, load=lambda path, name: tiny_loaded.signatures[name])
+
+    own = getattr(own_options(tiny_saved_model), name)
+    assert load({name: own})
+    with pytest.raises(UserError, match=f"^{name} of an export can't be changed; export the run again"):
+        load({name: own + 1})
+
+
+def test_no_model_and_no_batch():
+    for load in load_translate, load_translator:
+        with pytest.raises(UserError, match="no model is given"):
+            load([])
+    for wrong in {"batch_size": 0}, {"batch_size": -1}, {"streams": 0}:
+        with pytest.raises(UserError, match="must be at least 1"):
+            list(translate_texts(shout, ["a"], **wrong))
 
 
 def test_engines(tiny_run_directory, tmp_path):

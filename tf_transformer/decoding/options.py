@@ -69,6 +69,8 @@ class DecodingOptions:
                 raise UserError(f"{name} is {value}; it must be at least {least}")
             if value > most:
                 raise UserError(f"{name} is {value}; it must be at most {most}")
+            # NumPy's numbers are none of JSON's, in which exports hold the options.
+            object.__setattr__(self, name, (float if kind is Real else int)(value))
         if 0 < self.temperature < COLDEST:
             raise UserError(f"temperature is {self.temperature}; it must be 0, or at least {COLDEST}")
         if not self.temperature and self.num_hypotheses > self.beam_size:

@@ -42,7 +42,7 @@ def free_folder(destination: str | os.PathLike) -> Path:
     """The folder that an export to `destination` makes, which is `destination` itself.
 
     Raises:
-        UserError: a file is there, or a folder with something in it.
+        UserError: a file is there, or a folder with something in it; or `destination` has no name of its own.
 
     Example:
         >>> from tf_transformer.export.destinations import free_folder
@@ -50,6 +50,8 @@ def free_folder(destination: str | os.PathLike) -> Path:
         '/tmp/none/such'
     """
     folder = Path(destination)
+    if folder.name in ("", ".."):  # it is renamed to at the end
+        raise UserError(f"{folder}: has no name of its own; give the name of a new folder")
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: a file; give a new folder to export to")
     if folder.is_dir() and any(folder.iterdir()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -79,7 +80,7 @@ class Exploring:
         # A greedy search goes on from each of them as from a prefix.
         row = tf.repeat(tf.range(tf.size(text)), count)
         prefixes = tf.concat([tf.gather(prefix, row), tf.reshape(ids, [-1, 1])], axis=1).to_tensor()
-        options = option_tensors(DecodingOptions(beam_size=1, min_length=self.options.min_length))
+        options = option_tensors(replace(self._unrepeated(), beam_size=1, min_length=self.options.min_length))
         found, *_ = self._any(tf.gather(source_ids, row), prefixes, False, *options.values())
         is_text = (tf.math.count_nonzero(source_ids, axis=1) > 1)[:, None]  # more than the closing token
         return {
@@ -89,6 +90,10 @@ class Exploring:
             "translation": tf.reshape(target.detokenize(found[:, 0]), tf.shape(ids)),
             "truncated": truncated,
         }
+
+    def _unrepeated(self: Translator) -> DecodingOptions:
+        """The defaults, but for the n-grams that may not come twice: no input of these signatures says so."""
+        return DecodingOptions(no_repeat_ngram_size=self.options.no_repeat_ngram_size)
 
     def _likeliest(
         self: Translator, source_ids: tf.Tensor, prefix: tf.RaggedTensor, count: tf.Tensor
@@ -106,7 +111,7 @@ class Exploring:
         return log_probs, tf.gather(ids, order, batch_dims=1)
 
     def _translate_with_search(self: Translator, text: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> Output:
-        options = option_tensors(DecodingOptions()) | dict(zip(SEARCH_OPTIONS, values, strict=True))
+        options = option_tensors(self._unrepeated()) | dict(zip(SEARCH_OPTIONS, values, strict=True))
         source_ids, truncated = self._read(self.tokenizers.source, text)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
         with tf.control_dependencies([check_prefixes(prefix, text)]):

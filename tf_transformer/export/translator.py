@@ -105,7 +105,8 @@ class Translator(Exploring, tf.Module):
         Args:
             texts: a list of strings or a tensor (batch,), UTF-8; of one text a list of one.
             prefix: string (batch,): what each translation must begin with.
-            **changes: options that differ from the translator's; see `DecodingOptions`, all but `extra_length`.
+            **changes: options that differ from the translator's; see `DecodingOptions`, all but `extra_length` and
+                `length_offset`.
 
         Returns:
             A dict: "translation", string (batch,); "score", float32 (batch,), the translation's log-probability over

@@ -8,27 +8,43 @@ from tf_transformer.protection.placeholders import CLOSING, OPENING
 MARKED = f"{OPENING}[^{OPENING}{CLOSING}]*{CLOSING}"
 PARTS_OF_MARKED = f"(?s)^{OPENING}(?:([^|]*)\\|)?(.*){CLOSING}$"
 
-_LINK = rf"""(?:(?:https?|ftp)://|www\.)[^\s<>"{OPENING}{CLOSING}]*[^\s<>"{OPENING}{CLOSING}.,;:!?'”’«»)\]}}]"""
+# A link may end in a bracket that was opened in it: https://en.wikipedia.org/wiki/Mercury_(planet)
+_IN_LINK = rf"""[^\s<>"(){OPENING}{CLOSING}]"""
+_BRACKETS = rf"\((?:{_IN_LINK}|\({_IN_LINK}*\))*\)"
+_LINK_END = rf"""[^\s<>"(){OPENING}{CLOSING}.,;:!?'”’«»\]}}]"""
+_LINK = (
+    rf"(?:(?:https?|ftp)://|www\.)(?:{_IN_LINK}|{_BRACKETS}|\))*(?:{_LINK_END}|{_BRACKETS})"
+    rf"(?:\({_IN_LINK}*{_LINK_END})?"  # one that is never closed
+)
 _MAIL = r"[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 # {name}, {{name}}, ${name}, %s, %1$d, %(name)s
 _PLACEHOLDER = r"\{\{[^{}]+\}\}|\$?\{[^{}]*\}|%(?:[0-9]+\$|\([A-Za-z_]+\))?[sd]\b"
 _TAG = r"</?[A-Za-z][^<>]*>|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z]+);"
 
-_NUMBER = "[-−+]?[0-9]+(?:[.,:'’][0-9]+)*"
+# 12 000: a blank may stand between groups of three digits.
+_DIGITS = "(?:\\b[0-9]{1,3}(?:[ \u00a0\u202f][0-9]{3})+\\b|[0-9]+)"
+_NUMBER = f"[-−+]?{_DIGITS}(?:[.,:'’][0-9]+)*"
 _BLANK = "[ \u00a0\u202f]?"
 _SIGN = r"°[CF]|[kcdmµ]?m[²³]|[%‰]\B|[€£¥°]"
 _UNIT = (
     "(?:km/h|m/s|mph|[kcdmµn]?m|mi|ft|yd|[kmµ]?g|lbs?|oz|t|[mcdh]?[lL]|ms|s|min|h|[kMG]?Hz|[kMG]?Wh?|[km]?V|m?Ah?|"
     r"[kMG]bit/s|[kKMGT]i?B|px|pt|dpi|fps|[kMh]?Pa|k?J|k?cal|EUR|USD|GBP|CHF)\b"
 )
-_QUANTITY = f"[$€£¥] ?[0-9]+(?:[.,][0-9]+)*|{_NUMBER}{_BLANK}(?:{_SIGN}|{_UNIT})"
+_QUANTITY = f"[$€£¥] ?{_DIGITS}(?:[.,][0-9]+)*|{_NUMBER}{_BLANK}(?:{_SIGN}|{_UNIT})"
 # No quantities: "3 hübsche", since RE2 takes ü for no letter and "3 h" for three hours; and the end of "F16 m".
 _NO_QUANTITY = f"{_NUMBER}{_BLANK}[A-Za-z]{{1,3}}[\u00c0-\u024f\u0370-\u1fff]|[A-Za-z_][A-Za-z0-9_]*[0-9]"
 
 _PICTURE = "[\U0001f000-\U0001f1e5\U0001f200-\U0001faff\u2600-\u27bf\u231a-\u23ff\u2b50\u2b55]"
 _VARIANT = "[\U0001f3fb-\U0001f3ff\ufe0f]*"
-# Flags are two letters; families are pictures with a joiner of no width between them.
-_EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}{_VARIANT}(?:\u200d{_PICTURE}{_VARIANT})*"
+# Flags are two letters, or a black flag with letters that are not seen. Keys have a square around them. Signs are
+# pictures where a character of no width says so. Families are pictures with a joiner of no width between them.
+_FLAG = "[\U0001f1e6-\U0001f1ff]{2}|\U0001f3f4[\U000e0061-\U000e007a]+\U000e007f"
+_KEY = "[0-9#*]\ufe0f?\u20e3"
+_SIGNS = (
+    "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u24c2\u25aa-\u25fe\u2934\u2935\u2b05-\u2b1c\u3030\u303d\u3297\u3299]"
+    "\ufe0f"
+)
+_EMOJI = f"{_FLAG}|{_KEY}|{_SIGNS}|{_PICTURE}{_VARIANT}(?:\u200d{_PICTURE}{_VARIANT})*"
 
 # Groups 1 and 3 are what is protected, group 2 what is not. Of two that match at one place the first counts.
 PATTERN = f"({'|'.join([MARKED, _LINK, _MAIL, _PLACEHOLDER, _TAG])})|({_NO_QUANTITY})|({'|'.join([_QUANTITY, _EMOJI])})"

@@ -11,6 +11,8 @@ from tf_transformer.tokenizers.base import END_ID, PAD_ID, Tokenizer
 
 # Marks that are no part of the word that they stand beside, unlike a hyphen.
 _MARKS = r"▁?[.,;:!?()\[\]{}\"„“”«»…]+"
+# Of a token, on average: SentencePiece learns none of more than 16.
+MOST_CHARACTERS = 16
 _BLANK = "▁"  # as a token of its own: it stands before a placeholder, and goes with it
 
 
@@ -46,7 +48,8 @@ def find_places(
     number_of_tokens = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
     starts_word = _starts_word(target, ids)
     alignment = _with_full_stops(source, target, source_ids, ids, alignment)
-    begin, end = (_count_tokens(source, text) for text in (taken.before, taken.until))
+    longest = tf.shape(source_ids)[1]
+    begin, end = (_count_tokens(source, taken.text, each, longest) for each in (taken.before, taken.until))
 
     of_placeholder = _first(_placeholders_of(target, ids, taken.is_span))
     aligned = (alignment[:, None] >= begin[:, :, None]) & (alignment[:, None] < end[:, :, None])
@@ -107,8 +110,8 @@ def _last_words(aligned: tf.Tensor, starts_word: tf.Tensor) -> tf.Tensor:
     An article before a noun, which is often aligned to it as well, stays where there is something between them.
     """
     word = tf.cumsum(tf.cast(starts_word, tf.int32), axis=1)
-    of_one_word = word[:, :, None] == word[:, None, :]
-    aligned = tf.reduce_any(aligned[:, :, None] & of_one_word[:, None], axis=3)
+    of_one_word = tf.cast(word[:, :, None] == word[:, None, :], tf.float32)
+    aligned = tf.matmul(tf.cast(aligned, tf.float32), of_one_word) > 0
     others_behind = tf.cumsum(tf.cast(~aligned, tf.int32), axis=2, reverse=True)
     fewest = tf.reduce_min(tf.where(aligned, others_behind, tf.int32.max), axis=2, keepdims=True)
     return aligned & (others_behind == fewest)
@@ -140,7 +143,21 @@ def _starts_word(target: Tokenizer, ids: tf.Tensor) -> tf.Tensor:
     return target.begins_word(ids) | is_mark | tf.pad(is_mark[:, :-1], [[0, 0], [1, 0]])
 
 
-def _count_tokens(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.Tensor:
-    """How many tokens each text has, int32, in the shape of the texts."""
-    counts = tokenizer.tokenize(tf.reshape(texts, [-1])).row_lengths()
-    return tf.reshape(tf.cast(counts, tf.int32), tf.shape(texts))
+def _count_tokens(tokenizer: Tokenizer, texts: tf.Tensor, ends: tf.Tensor, longest: tf.Tensor) -> tf.Tensor:
+    """How many tokens a text has up to each of some places.
+
+    Args:
+        tokenizer: that of the texts.
+        texts: string (batch,).
+        ends: int32 (batch, places), numbers of bytes.
+        longest: how many tokens the model read at most: of what comes behind them it makes no difference how many.
+
+    Returns:
+        int32 (batch, places).
+    """
+    # What it read has fewer characters. Else many places in a long text would take the square of their number.
+    texts = tf.strings.substr(texts, 0, MOST_CHARACTERS * longest, unit="UTF8_CHAR")
+    repeated = tf.repeat(texts[:, None], tf.shape(ends)[1], axis=1)
+    beginnings, number = tf.unique(tf.reshape(tf.strings.substr(repeated, tf.zeros_like(ends), ends), [-1]))
+    counts = tf.cast(tokenizer.tokenize(beginnings).row_lengths(), tf.int32)
+    return tf.reshape(tf.gather(counts, number), tf.shape(ends))

@@ -31,8 +31,8 @@ class Taken(NamedTuple):
         is_replacing: bool (batch, spans), whether the span comes in place of what the model makes of a text of its own.
         binds_left: bool (batch, spans), whether no blank is to come before the span.
         binds_right: bool (batch, spans), whether none is to come behind it.
-        before: string (batch, spans), the part of `text` before each span.
-        until: string (batch, spans), the same with what the model reads in place of the span.
+        before: int32 (batch, spans), how many bytes of `text` come before each span.
+        until: int32 (batch, spans), the same with what the model reads in place of the span.
     """
 
     text: tf.Tensor
@@ -51,8 +51,8 @@ class Taken(NamedTuple):
     @classmethod
     def specs(cls) -> Taken:
         """What each is, for a graph that takes them."""
-        text, flags = tf.TensorSpec([None, None], tf.string), tf.TensorSpec([None, None], tf.bool)
-        return cls(tf.TensorSpec([None], tf.string), text, flags, flags, flags, flags, text, text)
+        text, flags, numbers = (tf.TensorSpec([None, None], dtype) for dtype in (tf.string, tf.bool, tf.int32))
+        return cls(tf.TensorSpec([None], tf.string), text, flags, flags, flags, flags, numbers, numbers)
 
 
 def take_out(texts: tf.Tensor, placeholders: bool) -> Taken:
@@ -98,13 +98,9 @@ def take_out(texts: tf.Tensor, placeholders: bool) -> Taken:
     parts = tf.strings.join([left, blank_left, read, blank_right])
     text = tf.strings.join([tf.strings.reduce_join(parts, axis=1), between[:, -1:].flat_values])
 
-    def beginning(end: tf.Tensor) -> tf.Tensor:
-        repeated = tf.repeat(text[:, None], tf.shape(found)[1], axis=1)
-        return tf.strings.substr(repeated, tf.zeros_like(end), tf.where(is_span, end, 0))
-
-    ends = tf.cumsum(tf.strings.length(parts), axis=1)
-    until = beginning(ends)
-    before = beginning(ends - tf.strings.length(tf.strings.join([blank_left, read, blank_right])))
+    until = tf.cumsum(tf.strings.length(parts), axis=1)
+    before = until - tf.strings.length(tf.strings.join([blank_left, read, blank_right]))
+    until, before = (tf.where(is_span, each, 0) for each in (until, before))
     spans = tf.strings.regex_replace(found, PARTS_OF_MARKED, r"\2")
     is_replacing = (given != "") & ~has_placeholder
     return Taken(text, spans, is_span, is_replacing, binds_left, binds_right, before, until)
@@ -112,8 +108,8 @@ def take_out(texts: tf.Tensor, placeholders: bool) -> Taken:
 
 def nothing_taken(texts: tf.Tensor) -> Taken:
     """Texts as they are, in which nothing is protected."""
-    no_text, no_flag = (tf.fill([tf.size(texts), 0], value) for value in ("", False))
-    return Taken(texts, no_text, no_flag, no_flag, no_flag, no_flag, no_text, no_text)
+    no_text, no_flag, none = (tf.fill([tf.size(texts), 0], value) for value in ("", False, 0))
+    return Taken(texts, no_text, no_flag, no_flag, no_flag, no_flag, none, none)
 
 
 def _split(texts: tf.Tensor) -> tf.RaggedTensor:

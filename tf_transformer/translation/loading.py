@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,13 @@ def load_translate(
 
 
 def paths_of(path: str | os.PathLike | Sequence[str | os.PathLike]) -> list[Path]:
-    """The path of a model, or those of an ensemble's."""
+    """The path of a model, or those of an ensemble's.
+
+    Raises:
+        UserError: there is none.
+    """
+    if not isinstance(path, str | os.PathLike) and not path:
+        raise UserError("no model is given: the list of them is empty")
     return [Path(path)] if isinstance(path, str | os.PathLike) else [Path(each) for each in path]
 
 
@@ -253,15 +260,19 @@ def _load_with_tensorflow(path: Path, name: str) -> Callable[..., dict[str, Any]
 
 
 def _load_saved_model(path: Path, changes: dict[str, Any], load: LoadSignature | None) -> Translate:
-    from tf_transformer.export.signature_options import with_options
+    from tf_transformer.export.signature_options import OPTION_TYPES, with_options
 
     if _are_its_own(path, changes):
         signature = load_signature(path, "translate", load)
         return lambda texts: signature(text=_checked(texts))
     signature = load_signature(path, "translate_with_options", load)
+    options = own_options(path).changed(**changes)
+    for name in sorted({field.name for field in fields(options)} - set(OPTION_TYPES)):
+        if getattr(options, name) != getattr(own_options(path), name):
+            raise UserError(f"{name} of an export can't be changed; export the run again with another")
     return with_options(
         lambda texts, prefix, values: signature(text=texts, prefix=prefix, **values),
-        own_options(path).changed(**changes),
+        options,
         several="num_hypotheses" in changes,
         known=known_options(path),
     )

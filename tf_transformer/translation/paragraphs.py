@@ -8,6 +8,7 @@ from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from tf_transformer.errors import check_is_list
+from tf_transformer.languages import short_code
 
 if TYPE_CHECKING:
     from tf_transformer.translation.texts import Translation
@@ -26,8 +27,9 @@ _WINDOW = 5_000
 _WITH_ORDINALS = re.compile("bs|cs|da|de|et|eu|fi|fo|hr|hu|is|lb|lv|nb|nn|no|pl|sk|sl|sr|tr")
 _ORDINAL = re.compile(r"\b\d{1,2}\.\s*\Z")
 
-# After these a script that writes no blanks begins the next sentence at once.
-_FULL_WIDTH_ENDS = tuple("。！？．｡")
+# The end of a sentence in a script that writes no blanks: a full stop of full width, Chinese or Japanese letters, and
+# what marks may come behind them.
+_NEEDS_NO_BLANK = re.compile(r"[。！？．｡\u3040-\u30ff\u3400-\u9fff][^\w\s]*\Z")
 
 
 class Paragraph(NamedTuple):
@@ -76,13 +78,13 @@ def split(text: str, language: str | None = None) -> list[str]:
         >>> split("--- ")
         ['--- ']
     """
-    code = re.split("[-_]", language or "")[0].lower()
+    code = short_code(re.split("[-_]", language or "")[0].lower())
     pieces = [""]
     for line in text.splitlines(keepends=True):
         ends = _ends(line, code)
         for start, end in zip([0, *ends], ends, strict=False):
             before, sentence, after = _parted(line[start:end])
-            if re.search(r"\w", sentence):
+            if re.search(r"[^\W_]", sentence):
                 pieces[-1] += before
                 pieces += [sentence, after]
             else:
@@ -94,7 +96,7 @@ def join(pieces: Sequence[str], translations: Iterable[str]) -> str:
     r"""Puts translations in the places of the sentences.
 
     A line break inside a translation becomes a space, so that the text has as many lines as before. Where sentences
-    follow each other without a blank, as in Chinese, a space comes between translations that end in another script.
+    follow each other without a blank, as in Chinese, a space comes behind a translation that ends in another script.
 
     Args:
         pieces: as `split` gives them.
@@ -110,8 +112,8 @@ def join(pieces: Sequence[str], translations: Iterable[str]) -> str:
     last = len(pieces) // 2 - 1
     for i, (sentence, after, translation) in enumerate(zip(pieces[1::2], pieces[2::2], translations, strict=True)):
         translation = " ".join(translation.splitlines())
-        without_blank = i < last and not after and sentence.endswith(_FULL_WIDTH_ENDS)
-        joined += [translation, " " if without_blank and not translation.endswith(_FULL_WIDTH_ENDS) else after]
+        adjoin = i < last and not after and translation != sentence
+        joined += [translation, " " if adjoin and not _NEEDS_NO_BLANK.search(translation) else after]
     return "".join(joined)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_transformer.errors import check_is_list
+from tf_transformer.errors import UserError, check_is_list
 
 # What `Translator.translate` is: strings (batch,) -> {"translation", "score", "truncated"}, each (batch,), or the first
 # two (batch, hypotheses) where several were asked for; tensors or arrays
@@ -55,7 +55,7 @@ def translate_texts(
         Their translations, in the order of `texts`.
 
     Raises:
-        UserError: `texts` is one string.
+        UserError: `texts` is one string, or `batch_size` or `streams` is less than 1.
 
     Example:
         >>> import tensorflow as tf
@@ -66,6 +66,9 @@ def translate_texts(
         ['A DOG', 'A']
     """
     check_is_list(texts, "texts")
+    for name, value in {"batch_size": batch_size, "streams": streams}.items():
+        if value < 1:
+            raise UserError(f"{name} is {value}; it must be at least 1")
     window = window or len(texts)
     order = sorted(range(len(texts)), key=lambda i: (i // window, len(texts[i])))
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]

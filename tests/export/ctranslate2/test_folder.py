@@ -50,6 +50,13 @@ def test_what_is_there_stays_as_it_is(separate, tmp_path):
     assert translate(tmp_path / "empty", ["dog"], GREEDY)["translation"]
 
 
+@pytest.mark.parametrize("folder", [".", "", "..", "new/.."])
+def test_a_folder_without_a_name_of_its_own_is_refused(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="has no name of its own"):
+        free_folder(folder)
+
+
 def test_a_failure_leaves_nothing_behind(separate, tmp_path):
     class FullDisk(TokenizerPair):
         def save(self, directory):
