@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -248,6 +249,37 @@ def test_what_failed_is_told_whatever_bytes_it_wrote(tmp_path, monkeypatch):
     _, runs = load_sweep(write(tmp_path))
     with pytest.raises(UserError, match=r"base-seed1 ended with status 3 \(no \ufffd\); fix that"):
         run_sweep(runs, tmp_path / "runs")
+
+
+# A training during which the sweep is told to end, and told so again while the training saves its state.
+TOLD_TO_END = """
+import os, signal, sys, time
+
+def save(number, frame):
+    print(signal.Signals(number).name, flush=True)
+    if not {again}:
+        sys.exit(75)
+    os.kill(os.getppid(), signal.SIGTERM)
+
+signal.signal(signal.SIGTERM, save)
+print(os.getpid(), os.getpgrp(), flush=True)
+os.kill(os.getppid(), signal.SIGTERM)
+for _ in range(24_000):
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_training_gets_one_signal_where_the_sweep_is_told_to_end(tmp_path, monkeypatch, again):
+    """In a process group of its own, to which Ctrl-C in a terminal does not go; at a second one it is ended."""
+    monkeypatch.setattr(running, "COMMAND", [sys.executable, "-c", TOLD_TO_END.format(again=again)])
+    _, runs = load_sweep(write(tmp_path))
+    with pytest.raises(SystemExit):
+        run_sweep(runs, tmp_path / "runs")
+    process, group, *signals = (tmp_path / "runs" / "base-seed1.log").read_text().split()
+    assert process == group and signals == ["SIGTERM"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(process), 0)
 
 
 def test_other_sets_are_compared_too():
