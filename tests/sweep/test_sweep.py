@@ -162,6 +162,20 @@ def test_an_infinite_perplexity_has_no_deviation_and_the_others_are_told(tmp_pat
     assert plot_rows(rows, tmp_path / "rows.png").stat().st_size
 
 
+@pytest.mark.parametrize("of_seeds", [[(math.inf, math.inf)], [(math.inf, 4.0), (4.0, math.inf)]])
+def test_where_both_rows_are_infinite_there_is_no_difference(of_seeds):
+    """Not NaN, which JSON does not have."""
+    names = ["base", "wide"]
+    scores = {
+        (row, seed): {"perplexity": each}
+        for seed, pair in enumerate(of_seeds)
+        for row, each in zip(names, pair, strict=True)
+    }
+    _, wide = rows = compare(scores, names)
+    assert (wide.mean, wide.difference, wide.difference_deviation) == (math.inf, None, None)
+    assert "wide,perplexity,inf,,,," in as_csv(rows)
+
+
 ROWS = compare(
     {("base", 1): {"bleu": 30.0}, ("base", 2): {"bleu": 32.0}, ("wide", 2): {"bleu": 33.5, "perplexity": 4.0}},
     ["base", "wide"],
