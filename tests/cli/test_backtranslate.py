@@ -181,6 +181,7 @@ def test_killed_the_same_command_ends_with_the_very_files(tiny_saved_model, tmp_
     ("words", "told"),
     [
         (["{}/none.en", "{}/o"], ["{}/none.en does not exist"]),
+        (["{}/empty.txt", "{}/o"], ["no sentences in {}/empty.txt: give a file that holds at least one"]),
         (["{}/latin.de", "{}/o"], ["{}/latin.de, line 3: not valid UTF-8"]),
         (["{}/pairs.en", "{}/run"], ["{}/run: already exists, holds no back-translation"]),
         (["{}/pairs.en", "{}/o", "--method", "diverse"], ["--method is diverse", "noised-beam"]),

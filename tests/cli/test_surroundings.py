@@ -177,7 +177,8 @@ def test_a_read_only_folder(tiny_run_directory, tmp_path):
 
 
 def test_a_home_to_write_to_is_left_as_it_is(tmp_path):
-    program = "import os\nfrom tf_transformer.terminal import some_home\nwith some_home(): print(os.environ['HOME'])"
+    imports = "import os\nfrom tf_transformer.terminal.process import some_home\n"
+    program = f"{imports}with some_home(): print(os.environ['HOME'])"
 
     def home(given: str | None) -> str:
         environment = {name: value for name, value in os.environ.items() if name != "HOME"}

@@ -349,6 +349,20 @@ def test_alignments_go_to_a_file_of_their_own(command, tiny_saved_model, tmp_pat
         assert (outcome.status, outcome.lines) == (2, [])
 
 
+def test_alignments_are_there_once_all_is_translated(command, tiny_saved_model, tmp_path):
+    """Not where the command stops, so that `--cut` can be added to it; nor is anything else left then."""
+    source, target = PAIRS[0]
+    words = "translate", tiny_saved_model, "--batch-size", 1, "--alignments", tmp_path / "new.txt"
+    stdin = f"{source}\n{'house ' * 2 * MAX_LENGTH}\n".encode()
+    outcome = command(*words, stdin=stdin)
+    assert_mistake(outcome, "standard input, line 2: longer than", "--cut")
+    assert list(tmp_path.iterdir()) == []
+    assert command(*words, "--cut", stdin=stdin).lines[0] == target
+    assert len((tmp_path / "new.txt").read_text(encoding="utf-8").splitlines()) == 2
+    assert command(*words[:-1], tmp_path / "empty.txt").lines == []
+    assert (tmp_path / "empty.txt").read_bytes() == b""
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [("paragraphs", "--paragraphs"), ("protect", "--protect"), ("engine", "--engine ctranslate2")],

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -233,16 +234,22 @@ def test_one_mistake_is_told_before_data_is_read(origin, tmp_path, changes, told
         experiment.train(load_recipe(path), tmp_path / "run")
 
 
-def test_the_state_of_the_tree_may_be_frozen():
+@pytest.mark.parametrize(
+    ("frozen", "told"),
+    [
+        ("[tree_state]", None),
+        ("[encoder, decoder]", None),  # so that it alone learns
+        ("[tree_state, tree]", "no tree; choose from"),
+        ("[tree_state/lost]", "no tree_state/lost; choose from tree_state/last"),
+        ("[encoder, decoder, tree_state]", "nothing is left to train"),
+    ],
+)
+def test_the_state_of_the_tree_may_be_frozen_or_learn_alone(frozen, told):
     """A layer that takes tokens, which are not known before data is read."""
-    recipe = load_recipe("train/recipes/parsing_demo.yaml", ["model.tree_state=true", "training.freeze=[tree_state]"])
-    check_freeze(recipe)
-    with pytest.raises(UserError, match="no tree; choose from"):
-        check_freeze(
-            load_recipe(
-                "train/recipes/parsing_demo.yaml", ["model.tree_state=true", "training.freeze=[tree_state, tree]"]
-            )
-        )
+    settings = ["model.tree_state=true", "model.share_embeddings=target", f"training.freeze={frozen}"]
+    recipe = load_recipe("train/recipes/parsing_demo.yaml", settings)
+    with pytest.raises(UserError, match=told) if told else nullcontext():
+        check_freeze(recipe)
 
 
 def test_what_changes_no_weight_may_differ(folder, origin, tmp_path):

@@ -7,12 +7,14 @@ import pytest
 from rich.console import Console
 
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
+from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
-from tf_transformer.experiment.preparing import prepare_data
+from tf_transformer.experiment.preparing import prepare_data, prepared_folder
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning
+from tf_transformer.tokenizers import train_tokenizers
 
 SHARE = 0.25
 
@@ -50,3 +52,18 @@ def test_so_often_in_an_epoch(prepared):
         with_placeholders = np.isin(rows, placeholders).any(axis=1)
         plain, masked = plain + np.sum(~with_placeholders), masked + np.sum(with_placeholders)
     assert masked / plain == pytest.approx(SHARE, rel=0.1)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["init_from", "resume"])
+def test_a_tokenizer_of_another_run_must_have_them(prepared, tmp_path, kept):
+    recipe, _ = prepared
+    pairs = [open_source(recipe, split) for split in ("train", "validation")]
+    other, run = (RunDirectory.create(tmp_path / name) for name in ("other", "run"))
+    without = train_tokenizers(PAIRS, vocab_size=420)
+    without.save(other.tokenizer)
+    origin = None if kept else other.training_state / "step-00000003"
+    beginning = Beginning(goes_on=False, has_state=False, origin=origin)
+    with pytest.raises(UserError, match=r"^data\.placeholders is 0\.25; it must be 0 with .* of the run") as told:
+        prepare_data(recipe, run, beginning, *pairs, Console(quiet=True), without if kept else None)
+    assert "\n" not in str(told.value)
+    assert not any(prepared_folder(recipe, run).iterdir())

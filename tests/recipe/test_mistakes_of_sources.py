@@ -56,6 +56,14 @@ def test_a_mistake_in_one_of_several_sources_is_told(tmp_path, train, told):
     assert "\n" not in str(error.value)
 
 
+def test_noise_of_another_seed_is_another_source(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(CORPUS)
+    noisy = ", ".join(f"{{files: [a, b], noise: {{typos: 1, seed: {seed}}}}}" for seed in (20240101, 20240102))
+    first, second = load_recipe(path, [f"data.train=[{noisy}]"]).data.sources()
+    assert first.name == "a and b with noise (typos 1, seed 20240101)" != second.name
+
+
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [

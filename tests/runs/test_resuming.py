@@ -138,7 +138,7 @@ def test_what_ended_another_run_does_not_end_the_one_that_begins_from_it(eager, 
     settings = {"validate_every": 2, "warmup_steps": 100_000, "save_every_seconds": 60, **ending}
     loaded = on(tmp_path, PAIRS, 64, max_length=32, **settings)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tf_transformer.experiment.runner.evaluate", lambda *arguments, **options: 1 / 0)
+        patch.setattr("tf_transformer.experiment.runner.evaluate_sets", lambda *arguments, **options: 1 / 0)
         if "early_stopping" in ending:  # no validation is better than the first
             patch.setattr(keras.callbacks.EarlyStopping, "_is_improvement", lambda *arguments: False)
         with pytest.raises(ZeroDivisionError):

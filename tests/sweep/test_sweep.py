@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -161,6 +162,20 @@ def test_an_infinite_perplexity_has_no_deviation_and_the_others_are_told(tmp_pat
     assert plot_rows(rows, tmp_path / "rows.png").stat().st_size
 
 
+@pytest.mark.parametrize("of_seeds", [[(math.inf, math.inf)], [(math.inf, 4.0), (4.0, math.inf)]])
+def test_where_both_rows_are_infinite_there_is_no_difference(of_seeds):
+    """Not NaN, which JSON does not have."""
+    names = ["base", "wide"]
+    scores = {
+        (row, seed): {"perplexity": each}
+        for seed, pair in enumerate(of_seeds)
+        for row, each in zip(names, pair, strict=True)
+    }
+    _, wide = rows = compare(scores, names)
+    assert (wide.mean, wide.difference, wide.difference_deviation) == (math.inf, None, None)
+    assert "wide,perplexity,inf,,,," in as_csv(rows)
+
+
 ROWS = compare(
     {("base", 1): {"bleu": 30.0}, ("base", 2): {"bleu": 32.0}, ("wide", 2): {"bleu": 33.5, "perplexity": 4.0}},
     ["base", "wide"],
@@ -248,6 +263,37 @@ def test_what_failed_is_told_whatever_bytes_it_wrote(tmp_path, monkeypatch):
     _, runs = load_sweep(write(tmp_path))
     with pytest.raises(UserError, match=r"base-seed1 ended with status 3 \(no \ufffd\); fix that"):
         run_sweep(runs, tmp_path / "runs")
+
+
+# A training during which the sweep is told to end, and told so again while the training saves its state.
+TOLD_TO_END = """
+import os, signal, sys, time
+
+def save(number, frame):
+    print(signal.Signals(number).name, flush=True)
+    if not {again}:
+        sys.exit(75)
+    os.kill(os.getppid(), signal.SIGTERM)
+
+signal.signal(signal.SIGTERM, save)
+print(os.getpid(), os.getpgrp(), flush=True)
+os.kill(os.getppid(), signal.SIGTERM)
+for _ in range(24_000):
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_training_gets_one_signal_where_the_sweep_is_told_to_end(tmp_path, monkeypatch, again):
+    """In a process group of its own, to which Ctrl-C in a terminal does not go; at a second one it is ended."""
+    monkeypatch.setattr(running, "COMMAND", [sys.executable, "-c", TOLD_TO_END.format(again=again)])
+    _, runs = load_sweep(write(tmp_path))
+    with pytest.raises(SystemExit):
+        run_sweep(runs, tmp_path / "runs")
+    process, group, *signals = (tmp_path / "runs" / "base-seed1.log").read_text().split()
+    assert process == group and signals == ["SIGTERM"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(process), 0)
 
 
 def test_other_sets_are_compared_too():

@@ -72,6 +72,22 @@ def test_the_smallest_size_is_told_and_works(pairs, kind, size):
     assert train_tokenizers(pairs, kind, smallest).source.vocab_size == smallest
 
 
+def test_wordpiece_knows_many_characters_but_not_the_rarest():
+    """Of those that together are one in 100,000, and more than the first thousand."""
+    characters = [chr(ord("一") + number) for number in range(1_100)]
+    texts = ["".join(characters), "dog " * 33_400]
+    for frequent, known in ((texts, characters[:-1]), (texts[:1], characters)):
+        message = error_of([(text, "") for text in frequent], "wordpiece", 4)
+        smallest = int(re.search(r"ask for (\d+) or more", message)[1])
+        tokenizer = train_tokenizers([(text, "") for text in frequent], "wordpiece", smallest).source
+        assert vocabulary(tokenizer) & set(characters) == set(known)
+
+
+def test_wordpiece_learns_from_words_of_any_length_too():
+    tokenizer = train_tokenizers([("dog" * 20 + "ä", "dog")] * 3, "wordpiece", 15).source
+    assert {"ä", "##ä", "dog"} <= vocabulary(tokenizer)
+
+
 @pytest.mark.parametrize("size", [10**7 + 1, 2**31, 10**12])
 def test_an_absurd_size_is_refused_at_once(pairs, kind, size):
     assert f"vocab_size {size} is larger" in error_of(pairs[:20], kind, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from tf_transformer.commands.options import (
     models_and_file,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.files.whole import written_at_end
 from tf_transformer.protection.glossary import Glossary
 from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.terminal.arguments import check_is_no_file, check_new_file, given
@@ -234,8 +236,7 @@ def translate(
                 translations = translate_texts(function, texts, batch_size, streams, advance, window)
             if alignments:
                 translations = list(translations)
-                with alignments.open("a", encoding="utf-8") as file:
-                    file.writelines(f"{line}\n" for line in align(texts, [each.text for each in translations]))
+                aligned.writelines(f"{line}\n" for line in align(texts, [each.text for each in translations]))
             for (number, _), translation in zip(lines, translations, strict=True):
                 if translation.truncated and not cut:
                     raise UserError(
@@ -275,7 +276,9 @@ def translate(
     optimise = is_long(stream)  # asked before anything is read: a stream that has ended is closed
     lines = windows(enumerate(read_lines(stream, name), start=1), window, at_once=grows(stream))
     translated = load_model(optimise)
-    with telling_progress(file) as advance:
+    # With its name only once all is translated: what stops the command may be mended, and the same file given again.
+    new_file = written_at_end(alignments, "the alignments") if alignments else nullcontext()
+    with telling_progress(file) as advance, new_file as aligned:
         for numbered in lines:
             for line in translated(numbered, advance):
                 sys.stdout.buffer.write(line)

@@ -43,11 +43,14 @@ def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int, **
 def check_freeze(recipe: Recipe) -> None:
     """Raises a UserError where `training.freeze` names a layer that the recipe's model has not, before data is read."""
     if recipe.training.freeze:
-        model = MODEL_KINDS[recipe.model.kind].make(**recipe.model.arguments(4, 4))  # whatever its vocabularies
+        kind = MODEL_KINDS[recipe.model.kind]
+        # Whatever its vocabularies and its tokens, which the data tells.
+        arguments = recipe.model.arguments(4, 4)
+        if recipe.model.tree_state and "tree_state" not in kind.without:
+            arguments |= {"tree_state": [[3], [1], [2], [3]], "tree_loss": recipe.model.tree_loss}
+        model = kind.make(**arguments)
         model.build(((None, None), (None, None)))
-        # What takes tokens is not in this model; `make_model` checks the names in it.
-        told = [name for name in ("next_word", "tree_state") if getattr(recipe.model, name)]
-        freeze(model, [layer for layer in recipe.training.freeze if layer.split("/")[0] not in told])
+        freeze(model, recipe.training.freeze)
 
 
 def compile_model(model: SequenceModel, recipe: Recipe) -> None:

@@ -98,7 +98,8 @@ def prepare_data(
         kept: the tokenizers of the model that the training begins with, if it keeps them.
 
     Raises:
-        UserError: the pairs can't be read, or no vocabulary can be learned from them; or the folder can't be written.
+        UserError: the pairs can't be read, or no vocabulary can be learned from them; or the folder can't be written;
+            or the recipe has placeholders, and another run's tokenizers have none.
     """
     folder = prepared_folder(recipe, run)
     with told_in_one_line(folder):
@@ -111,6 +112,8 @@ def prepare_data(
         tokenizers = kept
     else:
         tokenizers = _learned_tokenizers(recipe, train_pairs, folder, console)
+    if not beginning.has_state:
+        _check_placeholders(recipe, tokenizers)
     limits = {"max_length": recipe.data.max_length, "max_ratio": recipe.data.max_ratio}
     # First what is small, so that a mistake in it is told at once.
     validation, train = (
@@ -182,6 +185,16 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
         (partial / LEARNED_FROM).write_text(text, encoding="utf-8")
         put_in_place(partial, there)
     return tokenizers
+
+
+def _check_placeholders(recipe: Recipe, tokenizers: TokenizerPair) -> None:
+    """Raises a UserError where tokenizers, which only another run's can be, have no placeholders that are wanted."""
+    if recipe.data.placeholders and not (tokenizers.source.placeholder_ids and tokenizers.target.placeholder_ids):
+        raise UserError(
+            f"data.placeholders is {recipe.data.placeholders}; it must be 0 with the tokenizer of the run that this "
+            "training begins from, which has no placeholders; or learn a new one, with init_from and tokenizer.keep: "
+            "false"
+        )
 
 
 def _settings(recipe: Recipe, split: str) -> dict[str, Any]:

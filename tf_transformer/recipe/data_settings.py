@@ -79,7 +79,8 @@ class SourceSettings(Settings):
         files = " and ".join(self.files) if isinstance(self.files, tuple) else self.files
         if self.noise is None:
             return files
-        shares = ", ".join(f"{key} {value:g}" for key, value in self.noise.model_dump().items() if value)
+        told = {key: str(value).removesuffix(".0") for key, value in self.noise.model_dump().items() if value}
+        shares = ", ".join(f"{key} {value}" for key, value in told.items())  # whole: a seed may be 20240101
         return f"{files} with noise ({shares or 'none'})"
 
 

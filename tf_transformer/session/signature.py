@@ -130,7 +130,7 @@ class Signature:
 
 
 def load_in_session(path: Path, name: str, streams: int = 1, optimise: bool = False) -> Signature | None:
-    """Loads one of a SavedModel's signatures, for `tf_transformer.translation.load_signature`.
+    """Loads one of a SavedModel's signatures, for `tf_transformer.translation.loading.load_signature`.
 
     Args:
         path: the SavedModel's folder.

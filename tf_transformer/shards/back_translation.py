@@ -58,6 +58,8 @@ def back_translate(
         UserError: a mistake in the file; one of the folders is of another command; or something can't be written.
     """
     source = Source(file, shard_lines)
+    if not source.lines:
+        raise UserError(f"no sentences in {file}: give a file that holds at least one")
     manifest = make_manifest(source, **described)
     whole = {**manifest, "filters": {**asdict(limits), "min_score": min_score}, "noise": asdict(noise)}
     if out.exists():

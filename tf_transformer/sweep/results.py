@@ -27,7 +27,8 @@ class Row(NamedTuple):
         mean: their mean.
         deviation: their standard deviation (n - 1); None for a single one, or where one is infinite, as the perplexity
             of a model that has gone astray may be.
-        difference: the mean difference from the base row, over the seeds that both have; None of the base itself.
+        difference: the mean difference from the base row, over the seeds that both have; None of the base itself, and
+            where it is no number, as that of two infinite ones.
         difference_deviation: the standard deviation of these differences; None where `deviation` would be.
     """
 
@@ -80,7 +81,7 @@ def compare(scores: Scores, rows: Sequence[str]) -> list[Row]:
                     values,
                     mean(values.values()),
                     _deviation(list(values.values())),
-                    mean(differences) if differences else None,
+                    _difference(differences),
                     _deviation(differences),
                 )
             )
@@ -103,6 +104,11 @@ def _figures(scores: Mapping[str, Any]) -> dict[str, float]:
     for other, each in scores.get("also", {}).items():
         figures |= {f"{name} on {other}": each[name] for name in OF_ALL_SETS if name in each}
     return figures
+
+
+def _difference(values: list[float]) -> float | None:
+    found = mean(values) if values else math.nan
+    return None if math.isnan(found) else found
 
 
 def _deviation(values: list[float]) -> float | None:

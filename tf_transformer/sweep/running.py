@@ -81,13 +81,22 @@ def _train(run: Run, folder: Path) -> None:
     words += [word for override in run.overrides for word in ("--set", override)]
     log = folder / f"{run.name}.log"
     with open(log, "a", encoding="utf-8") as told, signals_as_exceptions():
-        process = subprocess.Popen([*COMMAND, *words], stdin=subprocess.DEVNULL, stdout=told, stderr=told)
+        process = subprocess.Popen(
+            [*COMMAND, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=told,
+            stderr=told,
+            process_group=0,  # Ctrl-C goes to the sweep alone: a second signal would end the training at once
+        )
         try:
             status = process.wait()
         except BaseException:
             process.terminate()  # it saves its state
             process.wait()
             raise
+        finally:
+            process.kill()  # it has ended, unless a second signal has come
+            process.wait()
     if status:
         # A library or the system may have written what is not UTF-8, such as a file's name.
         last = " / ".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LAST_LINES:])

@@ -114,8 +114,8 @@ def session_loader(
         optimise: whether its graph is made faster first, which pays where thousands of sentences are.
 
     Returns:
-        What `tf_transformer.translation.load_signature` takes; None for a model of another kind, and where TensorFlow
-        was installed without its C library.
+        What `tf_transformer.translation.loading.load_signature` takes; None for a model of another kind, and where
+        TensorFlow was installed without its C library.
     """
     from tf_transformer.session.c_api import find_library
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import sentencepiece
 import tensorflow as tf
@@ -18,6 +20,12 @@ from tf_transformer.tokenizers.wordpiece import SPECIAL_PIECES, WordPieceTokeniz
 
 # SentencePiece passes over longer lines. Its own limit, 4,192, would pass over paragraphs too.
 MAX_LINE_BYTES = 65_536
+# All characters but the rarest, together one in 100,000: SentencePiece spells those in bytes.
+COVERAGE = 0.99999
+# WordPiece can't spell in bytes, so that it knows at least so many characters.
+FEWEST_CHARACTERS = 1_000
+# WordPiece learns from longer words in parts: the time for a word is the square of its length.
+LONGEST_WORD = 50
 
 
 def learn_sentencepiece(
@@ -44,8 +52,7 @@ def learn_sentencepiece(
             # The trainer answers a wrong size with the right one, but for absurd sizes, on which it may hang.
             vocab_size=min(max(vocab_size, 4 + 256), 10_000_000),
             byte_fallback=True,
-            # All characters but the rarest, together one in 100,000: those are spelled in bytes.
-            character_coverage=0.99999,
+            character_coverage=COVERAGE,
             max_sentence_length=MAX_LINE_BYTES,
             num_threads=1,
             user_defined_symbols=list(symbols),
@@ -70,7 +77,7 @@ def learn_sentencepiece(
 
 
 def learn_wordpiece(texts: list[str], vocab_size: int, where: str) -> WordPieceTokenizer:
-    """Learns a vocabulary of WordPiece.
+    """Learns a vocabulary of WordPiece, with all characters; where there are many, without the rarest.
 
     Args:
         texts: what it is learned from.
@@ -83,6 +90,7 @@ def learn_wordpiece(texts: list[str], vocab_size: int, where: str) -> WordPieceT
     counts = _count_words(texts)
     if not counts:
         raise _no_text(where)
+    characters = _characters_to_know(counts)
 
     # The library's own search ends at some size near the one asked for, below it or above it. This one looks
     # for the highest threshold that gives enough pieces, content with 5 % too many; the rarest then go.
@@ -92,7 +100,13 @@ def learn_wordpiece(texts: list[str], vocab_size: int, where: str) -> WordPieceT
         threshold = min(max(threshold, low), high - 1)
         # With equal bounds the library's search is one run: pieces that occur `threshold` times or more.
         found = wordpiece_learner.learn(
-            counts, vocab_size, list(SPECIAL_PIECES), upper_thresh=threshold, lower_thresh=threshold
+            counts,
+            vocab_size,
+            list(SPECIAL_PIECES),
+            upper_thresh=threshold,
+            lower_thresh=threshold,
+            max_token_length=LONGEST_WORD,
+            max_unique_chars=characters,
         )
         needed = sum(map(_is_needed, found))
         if vocab_size < needed:
@@ -130,10 +144,25 @@ def _too_large(vocab_size: int, largest: int, kind: str, where: str) -> UserErro
 
 
 def _count_words(texts: list[str]) -> dict[str, int]:
-    counts = Counter()
+    words = Counter()
     for start in range(0, len(texts), 1000):
-        counts.update(split_words(tf.constant(texts[start : start + 1000])).flat_values.numpy())
-    return {word.decode(): count for word, count in counts.items()}
+        words.update(split_words(tf.constant(texts[start : start + 1000])).flat_values.numpy())
+    counts = Counter()
+    for encoded, count in words.items():
+        word = encoded.decode()
+        for start in range(0, len(word), LONGEST_WORD):
+            counts[word[start : start + LONGEST_WORD]] += count
+    return counts
+
+
+def _characters_to_know(counts: Mapping[str, int]) -> int:
+    """How many of the characters, from the most frequent on, a vocabulary gets."""
+    characters = Counter()
+    for word, count in counts.items():
+        for character in word:
+            characters[character] += count
+    reached = list(accumulate(sorted(characters.values(), reverse=True)))
+    return max(FEWEST_CHARACTERS, bisect_left(reached, COVERAGE * reached[-1]) + 1)
 
 
 def _is_needed(piece: str) -> bool:
