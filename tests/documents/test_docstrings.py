@@ -27,7 +27,8 @@ LONG = {
 }
 # To run eagerly what these show takes less time than to trace it, which tests of their own do.
 EAGER = {
-    f"tf_transformer.{name}" for name in ("decoding.single", "parsing.parser", "training.callbacks", "translation")
+    f"tf_transformer.{name}"
+    for name in ("decoding.single", "parsing.parser", "training.callbacks", "translation.loading")
 }
 
 
