@@ -38,6 +38,14 @@ def test_a_port_in_use_is_one_line(command, mistakes):
     assert_mistake(outcome, f"can't listen on 127.0.0.1 port {port}: Address already in use")
 
 
+@pytest.mark.parametrize("key", ["schlüssel", "sword\udcfc", "sword\tfish", "swordfish ", " swordfish", " "], ids=ascii)
+def test_a_key_that_no_header_brings_is_refused(key, command, tmp_path):
+    """Before anything is looked for: there is no model."""
+    outcome = command("serve", tmp_path, "--api-key", key)
+    assert_mistake(outcome, "API key", "only printable ASCII characters", "choose another")
+    assert key.strip() not in outcome.err or not key.strip()
+
+
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client", "babel"])
 def test_without_the_extra_it_says_what_to_install(missing, command, mistakes, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)

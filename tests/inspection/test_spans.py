@@ -1,5 +1,7 @@
 """Where tokens stand in a text, of real tokenizers."""
 
+import random
+import time
 import unicodedata
 
 import pytest
@@ -93,3 +95,29 @@ def test_any_tokens_of_any_text_stand_within_it(text, tokens):
     length = len(text.encode("utf-16-le", "surrogatepass")) // 2
     for span in token_spans(tokens, text):
         assert span is None or 0 <= span[0] < span[1] <= length
+
+
+@pytest.mark.parametrize("unknown", [(), (3,), range(3, 200, 20)], ids=["none", "one", "ten"])
+def test_the_tokens_of_a_long_line_that_was_cut(unknown):
+    letters = random.Random(0)
+    words = ["".join(letters.choices("abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(2_000)]
+    tokens = ["[UNK]" if number in unknown else f"▁{word}" for number, word in enumerate(words[:200])]
+    assert token_spans(tokens, " ".join(words)) == [(8 * number, 8 * number + 7) for number in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text", "first"),
+    [
+        (["▁aaaa"] * 2_000, "a" * 20_000, [(0, 4), (4, 8)]),
+        (["▁aaaa"] * 2_000, "a" * 7_999 + "b", [(0, 4), (4, 8)]),
+        (["▁ab", "[UNK]"] * 500, "ab\u0378 " * 5_000, [(0, 2)]),
+        (["▁abd", "▁deg"] * 600, "abc def " * 600, []),
+        (["▁aX"] * 500, "a" * 1_000, []),
+    ],
+    ids=["cut", "last letter", "unknown", "likeness", "every other"],
+)
+def test_a_hostile_text_takes_seconds_at_most(tokens, text, first):
+    began = time.thread_time()
+    spans = token_spans(tokens, text)
+    assert time.thread_time() - began < 5
+    assert spans[: len(first)] == first and all(0 <= start < end <= len(text) for start, end in spans)

@@ -6,6 +6,7 @@ import threading
 from contextlib import ExitStack
 
 import httpx
+import numpy as np
 import pytest
 
 from tests.bounded import SECONDS, begun, eventually
@@ -154,3 +155,27 @@ def test_a_long_text_of_the_page_is_split_elsewhere(asking, monkeypatch):
     for text in ("A text.", "A text. " * 1_000):
         assert client.post("/page/translate", json={"model": "echo", "text": text}).status_code == 200
     assert threads[0] is not threads[1]
+
+
+def test_where_tokens_stand_is_found_elsewhere(asking, monkeypatch):
+    """Which may take a second, for which other requests must not wait."""
+    from tf_transformer.server import page
+
+    threads = []
+
+    async def seen(*_):
+        threads.append(threading.current_thread())
+        tokens, ids = np.array([["▁a".encode()]]), np.array([[5]])
+        return {"source_tokens": tokens, "target_tokens": tokens, "target_ids": ids, "alignment": ids}
+
+    def spans(*given):
+        threads.append(threading.current_thread())
+        return token_spans(*given)
+
+    token_spans = page.token_spans
+    monkeypatch.setattr(page, "_attention", seen)
+    monkeypatch.setattr(page, "token_spans", spans)
+    client, _ = asking()
+    answer = client.post("/page/sentence", json={"model": "echo", "source": "a", "target": "a"})
+    assert answer.json()["source"] == {"tokens": ["▁a"], "spans": [[0, 1]]}
+    assert len(threads) == 3 and threads[0] not in threads[1:]

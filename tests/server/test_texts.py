@@ -1,6 +1,7 @@
 """Texts and HTML around a model that copies: what a reader sees of them is then the same before and after."""
 
 import asyncio
+import time
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tf_transformer.server.texts import translate_texts
+from tf_transformer.server.texts import html_parts, translate_texts
 from tf_transformer.translation.texts import Translation
 
 PIECES = (
@@ -73,3 +74,42 @@ def test_text_stays_text_and_tags_stay_tags(protect, pieces):
 )
 def test_what_the_source_shows_as_text_is_no_markup_of_the_answer(protect, text):
     assert as_read(copied(text, protect)) == as_read(text)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "<p title=it's>",
+        "<p title=a\"b='c>",
+        "<p it's>",
+        "<p title= >",
+        "<p title==it's>",
+        "</p it's>",
+        "<!doctype it's>",
+        '<p title="1 > 0">',
+        "<p title = '\"1\" > 0' lang=en>",
+        "<p title='a'\"b>",
+        "<!-->",
+        "<!--->",
+        "<!-- it's > -- -->",
+        "<!---->",
+        "<!-- a --!>",
+        "<!--!> -->",
+    ],
+)
+def test_a_tag_ends_where_it_ends_in_a_browser(tag):
+    parts = [(True, tag), (False, "The dog"), (True, "</p>"), (False, "it's -- late"), (True, "<!-- b -->")]
+    assert list(html_parts("".join(part for _, part in parts))) == parts
+
+
+@pytest.mark.parametrize("tag", ["<p title='a>b", '<p title= "a>b', "<p title=it's", "<!-- a > b"])
+def test_what_is_never_closed_goes_on_to_the_end(tag):
+    assert list(html_parts(f"A dog{tag}")) == [(False, "A dog"), (True, tag)]
+
+
+@pytest.mark.parametrize("text", ["= ", "=", "='", "=''", "a='b", "=a", "\"'", "<p =", "<p ='>", "<!-->-", "<!---"])
+def test_a_hostile_text_is_split_at_once(text):
+    began = time.thread_time()
+    for begun in (f"<p {text * 50_000}", f"<p ={' ' * 50_000}{text * 50_000}", f"<!--{text * 50_000}"):
+        assert "".join(part for _, part in html_parts(begun)) == begun
+    assert time.thread_time() - began < 2

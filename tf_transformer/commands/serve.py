@@ -49,6 +49,12 @@ def serve(
     max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a text.")] = 20_000,
 ) -> None:
     """Serves models over HTTP, in LibreTranslate's and TensorFlow Serving's interfaces."""
+    if api_key and not (api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):
+        # Other characters come through a header changed, and blanks at an end not at all.
+        raise UserError(
+            "the API key (--api-key or TF_TRANSFORMER_API_KEY) may have only printable ASCII characters, and no blank "
+            "at its beginning or end; choose another"
+        )
     try:
         import babel  # noqa: F401
         import prometheus_client  # noqa: F401

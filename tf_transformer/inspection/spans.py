@@ -6,14 +6,17 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
-from itertools import accumulate
+from difflib import Match, SequenceMatcher
+from itertools import accumulate, takewhile
 
 _BLANK_MARK = "\u2581"  # SentencePiece: a blank, as it stands before a word
 _GOES_ON = "##"  # WordPiece: no blank here
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # SentencePiece: one byte of a character that it does not know
 _NO_TEXT = {"", "<pad>", "<s>", "</s>", "[PAD]", "[START]", "[END]"}
 
+# Pairs of equal letters that are looked at for one text, which takes about a second. A line of 15,000 letters that was
+# cut and has unknown words takes four million.
+_MOST_WORK = 5_000_000
 
 Span = tuple[int, int]
 
@@ -46,9 +49,10 @@ def character_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
     places: dict[int, list[int]] = {}
     for same, a, a_end, b, b_end in _compared([letter for letter, _ in owned], [letter for letter, _ in letters]):
         here = [at for _, at in letters[b:b_end]]
+        ends = here[:1] + here[-1:]
         for i, (_, owners) in enumerate(owned[a:a_end]):
             for owner in owners:
-                places.setdefault(owner, []).extend([here[i]] if same == "equal" else here)
+                places.setdefault(owner, []).extend([here[i]] if same == "equal" else ends)
     found = (places.get(token) for token in range(len(tokens)))
     return [(min(at), max(at) + 1) if at else None for at in found]
 
@@ -82,10 +86,27 @@ def token_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
 
 
 def _compared(ours: list[str], theirs: list[str]) -> list[tuple[str, int, int, int, int]]:
-    """The opcodes of `SequenceMatcher`, which is slow and seldom needed: mostly the two are the same."""
-    if ours == theirs:
-        return [("equal", 0, len(ours), 0, len(theirs))]
-    return SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes()
+    """The opcodes of `SequenceMatcher`, which is slow and seldom needed: mostly theirs are ours, or begin with them."""
+    if theirs[: len(ours)] == ours:
+        return [("equal", 0, len(ours), 0, len(ours))]
+    return _BoundedMatcher(None, ours, theirs, autojunk=False).get_opcodes()
+
+
+class _BoundedMatcher(SequenceMatcher):
+    """A `SequenceMatcher` that ends: where letters repeat, its time grows with the cube of their number.
+
+    Of two stretches for which too little of the time is left, only what both begin with counts as the same.
+    """
+
+    work = 0
+
+    def find_longest_match(self, alo: int, ahi: int, blo: int, bhi: int) -> Match:
+        work = sum(1 + len(self.b2j.get(letter, ())) for letter in self.a[alo:ahi])
+        if self.work + work <= _MOST_WORK:
+            self.work += work
+            return super().find_longest_match(alo, ahi, blo, bhi)
+        pairs = zip(self.a[alo:ahi], self.b[blo:bhi], strict=False)
+        return Match(alo, blo, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 def _letters_of_tokens(tokens: Sequence[str]) -> Iterator[tuple[str, range]]:

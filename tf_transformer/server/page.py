@@ -129,7 +129,8 @@ async def sentence(request: Request) -> JSONResponse:
     if seen:
         for side, text in (("source", source), ("target", target)):
             tokens = _strings(seen[f"{side}_tokens"][0])
-            answer[side] = {"tokens": tokens, "spans": token_spans(tokens, text)}
+            spans = await asyncio.to_thread(token_spans, tokens, text)  # which may take a second
+            answer[side] = {"tokens": tokens, "spans": spans}
         answer |= {"ids": seen["target_ids"][0].tolist(), "alignment": seen["alignment"][0].tolist()}
     return JSONResponse(answer)
 

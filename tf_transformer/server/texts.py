@@ -17,7 +17,10 @@ from tf_transformer.translation.texts import Translation
 
 T = TypeVar("T")
 
-_TAG = re.compile(r"""<[a-zA-Z/!?](?:[^>"']|"[^"]*"|'[^']*')*>""")
+# As browsers read them: a quote opens a value only behind =, and > is part of a tag only in such a value. With `*+` a
+# value that is never closed is not tried in other ways, which could take long.
+_TAG = re.compile(r"""<[a-zA-Z/!?](?:[^>=]|=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*|(?=>)))*+>""")
+_COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.DOTALL)
 _INLINE = re.compile(
     r"</?(?:a|abbr|b|bdi|bdo|br|cite|code|data|del|dfn|em|font|i|img|ins|kbd|mark|q|s|samp|small|span|strong|sub|sup|time|u|var|"
     r"wbr)\b",
@@ -159,8 +162,8 @@ def html_parts(text: str) -> Iterator[tuple[bool, str]]:
 def _end_of_tag(text: str, position: int) -> int:
     """Where a tag, a comment or an element without text ends; what is never closed goes on to the end of the text."""
     if text.startswith("<!--", position):
-        end = text.find("-->", position + 4)
-        return len(text) if end < 0 else end + 3
+        comment = _COMMENT.match(text, position)
+        return comment.end() if comment else len(text)
     tag = _TAG.match(text, position)
     if tag and (element := _CLOSED.match(text, position)):
         closing = re.compile(rf"</{element[1]}\s*>", re.IGNORECASE).search(text, tag.end())

@@ -1,6 +1,7 @@
 """What the page does: it translates, offers words, and shows the search and attention."""
 
 import re
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -143,6 +144,18 @@ def test_a_word_offers_what_was_likely_and_goes_on_from_it(open_page, server):
     assert written(page) == expected["translation"][0][0] != translated_by_itself
     page.click("#undo")
     translated(page, translated_by_itself)
+
+
+def test_what_was_chosen_for_a_sentence_does_not_stay_for_another(open_page):
+    page = open_page(address=f"#t.text={quote(SENTENCE)}&t.from.0={quote('Unser Hund')}")
+    page.wait_for_selector("#undo")
+    assert written(page).startswith("Unser Hund")
+    page.fill("#source", OTHER)
+    translated(page, OTHER_GERMAN)
+    comes(page, lambda: page.inner_text("#status") == "")
+    page.fill("#source", f"{OTHER} {SENTENCE}")
+    page.wait_for_selector("#undo")
+    assert written(page).startswith(f"{OTHER_GERMAN} Unser Hund")
 
 
 def test_an_address_is_all_that_it_takes_to_share(open_page, server):

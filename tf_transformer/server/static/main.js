@@ -125,9 +125,9 @@ async function translate(restored = null) {
     if (text.trim()) {
       const prefixes = restored?.prefixes ?? numberedPrefixes();
       found = await ask('page/translate', {model: model.name, text, prefixes}, {signal, tell: tellWhy});
-      const stale = restored ? {} : missedPrefixes(found.parts, prefixes);
-      // Sentences have moved: what was chosen for one of them goes with it.
-      if (Object.keys(stale).length) found = await ask('page/translate', {model: model.name, text, prefixes: stale}, {signal, tell: tellWhy});
+      const stale = restored ? null : missedPrefixes(found.parts, prefixes);
+      // Sentences have moved or changed: what was chosen for one of them goes with it, and stays for no other.
+      if (stale) found = await ask('page/translate', {model: model.name, text, prefixes: stale}, {signal, tell: tellWhy});
     }
     if (signal.aborted) return;
     parts = found.parts;
@@ -163,10 +163,10 @@ function prefixesIn(list) {
   return Object.fromEntries(list.flatMap((sentence, place) => (choiceOf(sentence).prefix ? [[place, choiceOf(sentence).prefix]] : [])));
 }
 
-/** The prefixes as they should have been sent, if they were not. */
+/** The prefixes as they should have been sent, which may be none; null if they were. */
 function missedPrefixes(found, sent) {
   const wanted = prefixesIn(found.filter((part) => typeof part !== 'string'));
-  return JSON.stringify(wanted) === JSON.stringify(sent) ? {} : wanted;
+  return JSON.stringify(wanted) === JSON.stringify(sent) ? null : wanted;
 }
 
 function showAll() {
