@@ -112,7 +112,7 @@ def join(pieces: Sequence[str], translations: Iterable[str]) -> str:
     last = len(pieces) // 2 - 1
     for i, (sentence, after, translation) in enumerate(zip(pieces[1::2], pieces[2::2], translations, strict=True)):
         translation = " ".join(translation.splitlines())
-        adjoin = i < last and not after and translation != sentence
+        adjoin = i < last and not after and _NEEDS_NO_BLANK.search(sentence)
         joined += [translation, " " if adjoin and not _NEEDS_NO_BLANK.search(translation) else after]
     return "".join(joined)
 
