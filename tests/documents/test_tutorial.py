@@ -84,6 +84,7 @@ SMALLER = [
 ]
 
 
+@pytest.mark.thorough  # `make docs` runs the notebook, too
 def test_every_cell_runs_and_what_is_done_by_hand_agrees(tmp_path, monkeypatch, capsys):
     """With a tiny model, in this process."""
     import keras

@@ -126,6 +126,7 @@ def test_a_vocabulary_that_can_t_be_is_refused(joint):
         MarianTokenizer(model, ["</s>", "<unk>", "<pad>", "▁a", "▁a"])
 
 
+@pytest.mark.thorough  # as test_pair.py has it of the other kinds
 def test_its_graph_works_in_a_process_that_knows_nothing_of_the_package(joint, tmp_path):
     tokenizer = joint.run.load_tokenizers().source
     module = tf.Module()

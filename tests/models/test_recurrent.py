@@ -96,6 +96,7 @@ def test_the_forget_gates_are_open_at_first():
     )
 
 
+@pytest.mark.thorough
 def test_with_xla_it_takes_the_same_steps():
     """As Keras compiles it on a GPU, if nothing else is said; against steps of which nothing is traced."""
     losses = []

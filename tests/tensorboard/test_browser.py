@@ -230,7 +230,9 @@ def test_tokens_of_any_script_are_text_and_nothing_else(tab, log_dir):
     assert frame.locator(".attention script, .attention b, .attention i").count() == 0
 
 
-@pytest.mark.parametrize("view", ["grid", pytest.param("heat", marks=pytest.mark.thorough), "lines"])
+@pytest.mark.parametrize(
+    "view", ["grid", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("heat", "lines"))]
+)
 def test_what_is_shown_is_saved(tab, log_dir, view):
     page, frame = tab(tag=TAGS[1], view=view, layer="1", kind="cross")
     source, target, expected = weights_of(log_dir, TAGS[1], STEPS[-1])
