@@ -48,8 +48,9 @@ def find_places(
     number_of_tokens = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
     starts_word = _starts_word(target, ids)
     alignment = _with_full_stops(source, target, source_ids, ids, alignment)
-    longest = tf.shape(source_ids)[1]
-    begin, end = (_count_tokens(source, taken.text, each, longest) for each in (taken.before, taken.until))
+    # Together: where the model reads nothing in a span's place, both are the same beginning of the text.
+    ends = tf.concat([taken.before, taken.until], axis=1)
+    begin, end = tf.split(_count_tokens(source, taken.text, ends, tf.shape(source_ids)[1]), 2, axis=1)
 
     of_placeholder = _first(_placeholders_of(target, ids, taken.is_span))
     aligned = (alignment[:, None] >= begin[:, :, None]) & (alignment[:, None] < end[:, :, None])

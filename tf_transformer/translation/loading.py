@@ -266,15 +266,16 @@ def _load_saved_model(path: Path, changes: dict[str, Any], load: LoadSignature |
         signature = load_signature(path, "translate", load)
         return lambda texts: signature(text=_checked(texts))
     signature = load_signature(path, "translate_with_options", load)
-    options = own_options(path).changed(**changes)
+    known, own = _options_of_export(path)
+    options = own.changed(**changes)
     for name in sorted({field.name for field in fields(options)} - set(OPTION_TYPES)):
-        if getattr(options, name) != getattr(own_options(path), name):
+        if getattr(options, name) != getattr(own, name):
             raise UserError(f"{name} of an export can't be changed; export the run again with another")
     return with_options(
         lambda texts, prefix, values: signature(text=texts, prefix=prefix, **values),
         options,
         several="num_hypotheses" in changes,
-        known=known_options(path),
+        known=known,
     )
 
 
