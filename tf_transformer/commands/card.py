@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
 from tf_transformer.terminal.arguments import newest_version
+from tf_transformer.terminal.json_output import print_json
 
 
 @app.command()
@@ -30,4 +30,7 @@ def card(
     from tf_transformer.model_card.files import read_card
 
     page, facts = read_card(model)
-    print(json.dumps(facts, indent=2, ensure_ascii=False) if as_json else page, end="\n" if as_json else "")
+    if as_json:
+        print_json(facts)
+    else:
+        print(page, end="")

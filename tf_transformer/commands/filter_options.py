@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import typer
+
+from tf_transformer.terminal.json_output import print_json
 
 UNIT_OPTION = typer.Option(
     metavar="words|characters",
@@ -33,7 +34,7 @@ def show_filtered(found: dict[str, Any], as_json: bool) -> None:
     from tf_transformer.data.text_filters import REASONS
 
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print_json(found)
         return
     for reason, count in found["dropped"].items():
         print(f"{count:>12,} {reason:15} {REASONS[reason]}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from rich.table import Column, Table
 
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
+from tf_transformer.terminal.json_output import print_json
 from tf_transformer.terminal.notes import notes
 
 
@@ -22,7 +22,7 @@ def presets(as_json: Annotated[bool, JSON_OPTION] = False) -> None:
 
     if as_json:
         rows = [{**dataclasses.asdict(preset), "parameters": preset.parameters} for preset in PRESETS.values()]
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     ours = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "dropout", "smoothing", "steps", "parameters")
     table = Table("preset", *(Column(name, justify="right") for name in (*ours, "paper", "PPL", "BLEU")), box=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
 from tf_transformer.errors import UserError
+from tf_transformer.terminal.json_output import print_json
 from tf_transformer.terminal.lines import open_sentences, read_lines
 from tf_transformer.terminal.notes import notes
 
@@ -98,7 +98,7 @@ def _unequal(gold: Path, trees: int, predicted: Path, lines: int) -> UserError:
 
 def _show(scores: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(scores, indent=2))
+        print_json(scores)
         return
     short = scores["at_most_40_words"]
     print(f"{'':20}{'all':>10}{'<= 40 words':>14}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ from rich.table import Column, Table
 
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
+from tf_transformer.terminal.json_output import print_json
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import quiet_tensorflow
 from tf_transformer.training.freed_memory import keep_freed_memory
@@ -57,7 +57,7 @@ def sweep(
     (folder / "results.csv").write_text(as_csv(rows), encoding="utf-8")
     plot_rows(rows, folder / "results.png")
     if as_json:
-        print(json.dumps([row._asdict() for row in rows], indent=2))
+        print_json([row._asdict() for row in rows])
     else:
         for figure in dict.fromkeys(row.figure for row in rows):
             _show([row for row in rows if row.figure == figure])

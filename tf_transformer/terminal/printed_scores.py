@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from tf_transformer.evaluation.table import aligned, score_table
+from tf_transformer.terminal.json_output import print_json
 from tf_transformer.terminal.notes import notes
 
 
@@ -25,7 +25,7 @@ def show_parse_scores(scores: dict[str, Any]) -> None:
 
 def show_scores(scores: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(scores, indent=2, ensure_ascii=False))
+        print_json(scores)
         return
     if "f1" in scores:
         show_parse_scores(scores)
