@@ -15,15 +15,12 @@ from tf_transformer.terminal.process import quiet_tensorflow, some_home, speak_u
 
 
 def run(words: list[str]) -> dict:
-    from tests.eager import eagerly  # loads TensorFlow
     from tf_transformer import cli
 
     out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     sys.argv = ["tf-transformer", *words]
     status = 0
-    # What is exported has to be traced.
-    mode = contextlib.nullcontext() if words[0] == "export" else eagerly()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mode:
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             cli.main()
         except SystemExit as ended:
@@ -33,6 +30,14 @@ def run(words: list[str]) -> dict:
             traceback.print_exc()
         out.flush()
     return {"status": status, "out": out.buffer.getvalue().decode("utf-8"), "err": err.getvalue()}
+
+
+def run_without_tracing(words: list[str]) -> dict:
+    from tests.eager import eagerly  # loads TensorFlow
+
+    # What is exported has to be traced.
+    with contextlib.nullcontext() if words[0] == "export" else eagerly():
+        return run(words)
 
 
 if __name__ == "__main__":
@@ -48,4 +53,4 @@ if __name__ == "__main__":
         warnings.filterwarnings("ignore", "Even though the `tf.config.experimental_run_functions_eagerly`")
         commands = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
         outcomes = Path(sys.argv[2])
-        outcomes.write_text(json.dumps([run(words) for words in commands]), encoding="utf-8")
+        outcomes.write_text(json.dumps([run_without_tracing(words) for words in commands]), encoding="utf-8")

@@ -1,8 +1,10 @@
 """A SavedModel is run without TensorFlow for Python, and a line from a pipe is answered when it comes."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -15,31 +17,75 @@ from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 HEAVY = {"tensorflow", "keras", "jax", "matplotlib", "tensorflow_text"}
 
 
-def run_noting_imports(*words):
-    """Runs the command; gives the process that has ended, and what was imported."""
-    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
-    process = subprocess.run([COMMAND, *words], capture_output=True, text=True, env=environment, timeout=SECONDS)
-    noted = [line.rpartition("|")[2] for line in process.stderr.splitlines() if line.startswith("import time:")]
-    return process, {name.strip().partition(".")[0] for name in noted}
+# Runs commands one after another; notes of each how it ended, and what was imported for it that was not there yet.
+NOTING_IMPORTS = """
+import json, sys
+from tests.cli.several_commands import run
+
+outcomes = []
+for words in json.loads(sys.argv[1]):
+    before = set(sys.modules)
+    outcomes.append(run(words) | {"imported": sorted(set(sys.modules) - before)})
+print(json.dumps(outcomes))
+"""
+
+MISTAKES = {
+    "translate {}/none": "neither a run nor a SavedModel (no such folder)",
+    "translate {run}/checkpoints/none.keras": "none.keras: no such checkpoint",
+    "translate {run} --engine ctranslate": "--engine is ctranslate; choose from tensorflow, ctranslate2",
+    "export {run} {} --format argos": "a package ends in .argosmodel",
+    "export {run} {} --format marian": "the folder is not empty",
+    "export {run} {source}": "a file; give a folder such as savedmodels/NAME",
+    "train {run}/recipe.yaml --run-dir {run}": "contains a finished training",
+    "train {run}/recipe.yaml --run-dir {}/new --set data.root={}/none": "none/pairs.en does not exist",
+    'prepare {run}/recipe.yaml --run-dir {}/new --set evaluation.also={{"x":[x.en,x.de]}}': "x.en does not exist",
+    "import {} {}/new": "{}: no config.json there",
+    "import {source} {run}": "exists and was not changed",
+    "evaluate {}/none --source {source} --reference {source}": "neither a run nor a SavedModel (no such folder)",
+}
+WORK = {
+    "translate {model} {source} --beam-size 1": "".join(f"{target}\n" for _, target in PAIRS[:2]),
+    "evaluate {model} --source {source} --reference {target}": "BLEU 100.00",
+    "inspect {model} {sentence} --html {}/page.html": f"{PAIRS[0][1]}\n",
+}
 
 
-@pytest.mark.parametrize("name", ["translate", "evaluate", "inspect"])
-def test_nothing_heavy_is_imported_for_a_saved_model(tiny_saved_model, tmp_path, name):
-    source, target = write_pairs(tmp_path, PAIRS[:2])
-    words = {
-        "translate": [source, "--beam-size", "1"],
-        "evaluate": ["--source", source, "--reference", target],
-        "inspect": [PAIRS[0][0], "--html", tmp_path / "page.html"],
-    }[name]
-    process, imported = run_noting_imports(name, tiny_saved_model, *words)
-    assert process.returncode == 0
-    assert "tf_transformer" in imported and not imported & HEAVY
-    expected = {
-        "translate": "".join(f"{target}\n" for _, target in PAIRS[:2]),
-        "evaluate": "BLEU 100.00",
-        "inspect": f"{PAIRS[0][1]}\n",
-    }
-    assert process.stdout.startswith(expected[name])
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("start_up")
+
+
+@pytest.fixture(scope="module")
+def outcomes(tiny_run_directory, tiny_saved_model, folder):
+    """How each command ended, all of which one process runs."""
+    source, target = write_pairs(folder, PAIRS[:2])
+    names = {"run": tiny_run_directory.path, "model": tiny_saved_model, "source": source, "target": target}
+    names["sentence"] = PAIRS[0][0]
+    commands = [[word.format(folder, **names) for word in words.split()] for words in (*MISTAKES, *WORK)]
+    process = subprocess.run(
+        [sys.executable, "-c", NOTING_IMPORTS, json.dumps(commands)], capture_output=True, text=True, timeout=SECONDS
+    )
+    assert process.returncode == 0, process.stderr
+    return dict(zip((*MISTAKES, *WORK), json.loads(process.stdout), strict=True))
+
+
+def heavy(outcome):
+    return {name.partition(".")[0] for name in outcome["imported"]} & HEAVY
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_told_before_anything_is_loaded(outcomes, folder, words):
+    outcome = outcomes[words]
+    assert outcome["status"] == 2 and MISTAKES[words].format(folder) in outcome["err"]
+    assert not heavy(outcome)
+
+
+@pytest.mark.parametrize("words", WORK)
+def test_nothing_heavy_is_imported_for_a_saved_model(outcomes, words):
+    outcome = outcomes[words]
+    assert (outcome["status"], heavy(outcome)) == (0, set()), outcome["err"]
+    assert outcome["out"].startswith(WORK[words])
+    assert "tf_transformer.session.signature" in {name for each in outcomes.values() for name in each["imported"]}
 
 
 @pytest.fixture
@@ -67,15 +113,18 @@ def test_a_line_is_answered_before_the_next_one_comes(begun):
     begun.stdin.write(second)
     begun.stdin.flush()
     assert within(begun.stdout.readline).endswith(b"\n")
-    out, err = begun.communicate(b"\nA man sees a house.", timeout=SECONDS)  # the last line without an end
-    assert (out.decode(), err, begun.returncode) == ("\nEin Mann sieht ein Haus.\n", b"", 0)
+    # Ctrl-C ends it while it waits for a line.
+    begun.send_signal(signal.SIGINT)
+    assert begun.wait(timeout=SECONDS) == 130
+    assert (begun.stdout.read(), begun.stderr.read()) == (b"", b"")
 
 
+@pytest.mark.thorough  # the first as test_processes.py has it
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        pytest.param(b"A \xff man\n", "standard input, line 2: not valid UTF-8 at byte 3", marks=pytest.mark.thorough),
         (b"house " * 2 * MAX_LENGTH + b"\n", "standard input, line 2: longer than the model's maximum length"),
+        (b"A \xff man\n", "standard input, line 2: not valid UTF-8 at byte 3"),
     ],
 )
 def test_a_mistake_ends_it_though_the_pipe_is_open(begun, line, told):
@@ -88,14 +137,6 @@ def test_a_mistake_ends_it_though_the_pipe_is_open(begun, line, told):
     assert message.startswith(f"tf-transformer: {told}") and message.count("\n") == 1
 
 
-def test_ctrl_c_ends_it_while_it_waits_for_a_line(begun):
-    say(begun, "A man sees a house.")
-    within(begun.stdout.readline)
-    begun.send_signal(signal.SIGINT)
-    assert begun.wait(timeout=SECONDS) == 130
-    assert begun.stderr.read() == b""
-
-
 def test_a_named_pipe_is_answered_line_by_line(tiny_saved_model, tmp_path):
     os.mkfifo(tmp_path / "lines")
     pipe = tmp_path / "lines"
@@ -103,29 +144,6 @@ def test_a_named_pipe_is_answered_line_by_line(tiny_saved_model, tmp_path):
         with within(lambda: open(pipe, "w")) as lines:
             print(PAIRS[0][0], file=lines, flush=True)
             assert within(process.stdout.readline).decode() == PAIRS[0][1] + "\n"
-        assert (within(process.stdout.read), process.wait(timeout=SECONDS)) == (b"", 0)
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("translate {}/none", "neither a run nor a SavedModel (no such folder)"),
-        ("translate {run}/checkpoints/none.keras", "none.keras: no such checkpoint"),
-        ("translate {run} --engine ctranslate", "--engine is ctranslate; choose from tensorflow, ctranslate2"),
-        ("export {run} {} --format argos", "a package ends in .argosmodel"),
-        ("export {run} {} --format marian", "the folder is not empty"),
-        ("export {run} {source}", "a file; give a folder such as savedmodels/NAME"),
-        ("train {run}/recipe.yaml --run-dir {run}", "contains a finished training"),
-        ("train {run}/recipe.yaml --run-dir {}/new --set data.root={}/none", "none/pairs.en does not exist"),
-        ('prepare {run}/recipe.yaml --run-dir {}/new --set evaluation.also={{"x":[x.en,x.de]}}', "x.en does not exist"),
-        ("import {} {}/new", "{}: no config.json there"),
-        ("import {source} {run}", "exists and was not changed"),
-        ("evaluate {}/none --source {source} --reference {source}", "neither a run nor a SavedModel (no such folder)"),
-    ],
-)
-def test_a_mistake_is_told_before_anything_is_loaded(tiny_run_directory, tmp_path, words, told):
-    source, _ = write_pairs(tmp_path)
-    run = tiny_run_directory.path
-    process, imported = run_noting_imports(*(word.format(tmp_path, run=run, source=source) for word in words.split()))
-    assert process.returncode == 2 and told.format(tmp_path) in process.stderr
-    assert "tf_transformer" in imported and not imported & HEAVY
+            lines.write("\n" + PAIRS[0][0])  # the last one without an end
+        rest = f"\n{PAIRS[0][1]}\n".encode()
+        assert (within(process.stdout.read), process.wait(timeout=SECONDS)) == (rest, 0)
