@@ -20,6 +20,7 @@ class Options:
     activation: str = "relu"
     norm_epsilon: float = EPSILON
     scale_embeddings: bool = True
+    decoder_layers: int | None = None  # as many as the encoder has
 
 
 ACTIVATIONS = {
@@ -180,7 +181,7 @@ def transformer(
     context = norm(encoder("norm"), x, options.norm_epsilon) if norm_first else x
 
     x = embed(decoder, target_matrix, target_ids, position, options.scale_embeddings) + added
-    for i in range(num_layers):
+    for i in range(options.decoder_layers or num_layers):
         x, self_weight, cross_weight = decoder_layer(decoder(f"layer_{i}"), x, context, num_heads, not_padding, options)
         scores["decoder"].append(self_weight)
         scores["cross"].append(cross_weight)

@@ -1,4 +1,4 @@
-"""CTranslate2 with our weights: against searches by the definition over the Keras model's own logits."""
+"""CTranslate2 with our weights: against searches by the definition over the logits of the equations in NumPy."""
 
 from dataclasses import replace
 
@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import reference
+from tests.decoding.by_hand import padded
 from tests.export.ctranslate2.conftest import (
     BEAM,
     GERMAN,
@@ -65,13 +67,34 @@ def repeated(target, size):
     return [ngram[-1] for ngram in ngrams if ngram[:-1] == target[len(target) - size + 1 :]]
 
 
-def next_log_probabilities(model, sources, targets, min_length=1, size=0):
-    """By the Keras model, of all that may be said next: not padding, no n-gram twice, no closing token before its time.
+def equations_of(model):
+    """The logits of the next token by the equations, (batch, vocabulary), of sources and targets."""
+    weights = reference.weights_of(model)
+
+    def logits(sources, targets):
+        sources = padded(sources, max(map(len, sources)))
+        return reference.transformer(
+            weights,
+            sources,
+            np.array([[START_ID, *target] for target in targets]),
+            num_layers=len(model.encoder.layers),
+            decoder_layers=len(model.decoder.layers),
+            num_heads=2,
+            norm_first=model.norm_first,
+            position=model.position,
+            share_embeddings=model.share_embeddings,
+            **reference.departures(model),
+        )[0][:, -1]
+
+    return logits
+
+
+def next_log_probabilities(equations, sources, targets, min_length=1, size=0):
+    """Of all that may be said next: not padding, no n-gram twice, no closing token before its time.
 
     The targets have one length.
     """
-    sources = tf.ragged.constant(sources, dtype=tf.int32).to_tensor()
-    logits = model((sources, np.array([[START_ID, *target] for target in targets])))[:, -1].numpy().astype("float64")
+    logits = equations(sources, targets)
     logits[:, PAD_ID] = -np.inf
     if len(targets[0]) + 1 < min_length:
         logits[:, END_ID] = -np.inf
@@ -91,12 +114,13 @@ def search_slowly(model, tokenizers, texts, options):
     """Greedy search by the definition. Returns the translations and the paper's scores."""
     sources, limits = zip(*(source_and_limit(tokenizers, text, options) for text in texts), strict=True)
     targets, log_probabilities = [[] for _ in texts], np.zeros(len(texts))
+    equations = equations_of(model)
     for length in range(max(limits)):
         rows = [row for row, limit in enumerate(limits) if length < limit and END_ID not in targets[row]]
         if not rows:
             break
         scores = next_log_probabilities(
-            model,
+            equations,
             [sources[row] for row in rows],
             [targets[row] for row in rows],
             options.min_length,
@@ -113,9 +137,9 @@ def search_slowly(model, tokenizers, texts, options):
 def every_translation(model, tokenizers, text, options):
     """All there can be, by their tokens, with their log-probabilities."""
     source, limit = source_and_limit(tokenizers, text, options)
-    finished, live = {}, {(): 0.0}
+    finished, live, equations = {}, {(): 0.0}, equations_of(model)
     for length in range(1, limit + 1):
-        scores = next_log_probabilities(model, [source] * len(live), list(live))
+        scores = next_log_probabilities(equations, [source] * len(live), list(live))
         longer = {
             (*target, token): log_probability + scores[row, token]
             for row, (target, log_probability) in enumerate(live.items())
@@ -284,7 +308,7 @@ def test_padding_is_never_said(tmp_path):
 def test_samples_are_drawn_from_their_distribution(separate, options):
     model, tokenizers, path = separate
     options = replace(options, extra_length=0, alpha=0.0)  # one token, so that the score tells which it is
-    scores = next_log_probabilities(model, [source_and_limit(tokenizers, "dog", options)[0]], [[]])[0]
+    scores = next_log_probabilities(equations_of(model), [source_and_limit(tokenizers, "dog", options)[0]], [[]])[0]
     expected = np.exp(scores / options.temperature)
     expected /= expected.sum()
     order = np.argsort(-scores)
