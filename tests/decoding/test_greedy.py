@@ -153,7 +153,7 @@ def test_the_score_does_not_count_what_padding_would_have_got():
 
 @pytest.fixture(scope="module")
 def model():
-    model = Transformer(2, 16, 2, 24, 23, 23, max_length=16, share_embeddings="target")
+    model = Transformer(1, 16, 2, 24, 23, 23, max_length=16, share_embeddings="target")
     model.build(((None, None), (None, None)))
     return reference.randomise(model)
 

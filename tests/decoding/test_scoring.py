@@ -19,7 +19,7 @@ def padded(rows, width):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])
 def model(request):
-    model = Transformer(2, 16, 4, 24, VOCABULARY, VOCABULARY, norm_first=request.param)
+    model = Transformer(1, 16, 4, 24, VOCABULARY, VOCABULARY, norm_first=request.param)
     model.build(((None, None), (None, None)))
     return reference.randomise(model)
 
@@ -30,7 +30,7 @@ def by_definition(model, source, target):
         reference.weights_of(model),
         np.array([source]),
         np.array([[START, *target[:-1]]]),
-        num_layers=2,
+        num_layers=1,
         num_heads=4,
         norm_first=model.norm_first,
         position="sinusoidal",
