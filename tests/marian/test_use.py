@@ -48,7 +48,19 @@ def short(joint):
 
 
 def test_the_command_makes_a_run_and_other_commands_take_it(joint, tmp_path, command, capsys):
-    """The first two in a process that has nothing of this one's."""
+    texts, run = tmp_path / "texts.txt", tmp_path / "opus"
+    texts.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    command("import", joint.folder, run)
+    assert capsys.readouterr().out == f"{run}\n"
+    command("translate", run, texts, "--max-length", 8)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(TEXTS) and lines[2] == ""
+    command("card", run)
+    assert "imported from another library" in capsys.readouterr().out
+
+
+@pytest.mark.thorough  # as the one above has it, and tests/runs/test_directory.py of the tiny run
+def test_a_process_that_has_nothing_of_this_one_takes_it(joint, tmp_path):
     texts, commands, outcomes = (tmp_path / name for name in ("texts.txt", "commands.json", "outcomes.json"))
     texts.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     words = ["import", joint.folder, tmp_path / "opus"], ["translate", tmp_path / "opus", texts, "--max-length", 8]
@@ -61,8 +73,6 @@ def test_the_command_makes_a_run_and_other_commands_take_it(joint, tmp_path, com
     assert translated["status"] == 0, translated["err"]
     assert len(translated["out"].splitlines()) == len(TEXTS)
     assert translated["out"].splitlines()[2] == ""
-    command("card", tmp_path / "opus")
-    assert "imported from another library" in capsys.readouterr().out
 
 
 @pytest.mark.thorough
@@ -133,8 +143,8 @@ def test_it_learns(joint):
     source = as_batch([[*ids, END_ID] for ids in sources], padding="post")
     labels = as_batch([[*ids, END_ID] for ids in targets], padding="post")
     target = as_batch([[START_ID, *ids] for ids in targets], padding="post")
-    model.compile(tf.keras.optimizers.Adam(0.01), SmoothedCrossEntropy(0.0), run_eagerly=True)
-    losses = [model.train_on_batch((source, target), labels) for _ in range(8)]
+    model.compile(tf.keras.optimizers.Adam(0.02), SmoothedCrossEntropy(0.0), run_eagerly=True)
+    losses = [model.train_on_batch((source, target), labels) for _ in range(5)]
     assert losses[-1] < 0.7 * losses[0]
     assert model((source, target))[..., START_ID].numpy().max() < -500
 
