@@ -194,7 +194,7 @@ def test_same_seed_same_epochs_another_seed_others():
 
 def test_an_epoch_broken_off_leaves_the_next_as_it_is():
     def second_epoch(batches_of_the_first):
-        pairs = numbered(3000)
+        pairs = numbered(1600)
         batches = make_batches(pairs, CHARACTERS, batch_tokens=200, max_length=30, shuffle_buffer=100, seed=1)
         collections.deque(batches.take(batches_of_the_first), maxlen=0)
         return seen(batches)

@@ -167,7 +167,7 @@ def test_a_file_that_is_gone(packed):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory) -> Path:
-    """The sentences that the tiny run knows, a hundred times, as TensorFlow Datasets writes them: in two files."""
+    """The sentences that the tiny run knows, fifty times, as TensorFlow Datasets writes them: in two files."""
     pytest.importorskip("importlib_resources", reason="tensorflow-datasets needs it to prepare a dataset")
     import tensorflow_datasets as tfds
 
@@ -178,7 +178,7 @@ def prepared(tmp_path_factory) -> Path:
             return self.dataset_info_from_configs(features=tfds.features.Translation(languages=("de", "en")))
 
         def _split_generators(self, dl_manager):
-            return {"train": self._generate_examples(100), "validation": self._generate_examples(1)}
+            return {"train": self._generate_examples(50), "validation": self._generate_examples(1)}
 
         def _generate_examples(self, times):
             for n, (source, target) in enumerate(PAIRS * times):
@@ -216,17 +216,17 @@ def cut(path: Path, place: float) -> None:
 @pytest.mark.parametrize("damage", [flip, cut])
 def test_a_damaged_record(dataset, prepared, damage):
     whole = list(dataset())
-    assert len(whole) == 100 * len(PAIRS)
+    assert len(whole) == 50 * len(PAIRS)
     first, second = records(prepared)
     damage(second, 0.5)
     message = told(dataset())
     assert message.startswith("dataset damaged_translate, split train: damaged at or shortly after pair ")
     place = re.search(rf"\({re.escape(str(second))}, record ([\d,]+)\)", message)
     record = int(place[1].replace(",", ""))
-    assert 550 < record < 650  # half of 1,200, give or take the lengths of the sentences
+    assert 275 < record < 325  # half of 600, give or take the lengths of the sentences
     source = dataset(damaged="skip")
     read = list(source)
-    assert len(read) == 1200 + record - 1  # the other file is read to its end
+    assert len(read) == 600 + record - 1  # the other file is read to its end
     assert set(read) <= set(whole)
     assert source.lost == [
         f"dataset damaged_translate, split train: {second}, record {record:,}: "
@@ -257,9 +257,9 @@ def test_records_that_are_missing_without_a_trace(dataset, prepared):
         ends.append(size)
     assert size == len(content)
     path.write_bytes(content[: ends[-11]])
-    assert "records are missing from its files: 2,390 pairs read, 10 lost; prepare it again" in told(dataset())
+    assert "records are missing from its files: 1,190 pairs read, 10 lost; prepare it again" in told(dataset())
     source = dataset(damaged="skip")
-    assert len(list(source)) == 2390 and "10 lost" in source.lost[0]
+    assert len(list(source)) == 1190 and "10 lost" in source.lost[0]
 
 
 @pytest.mark.parametrize("damaged", ["error", "skip"])

@@ -232,7 +232,7 @@ def test_the_same_in_every_process_without_tensorflow():
             text=True,
             check=True,
         ).stdout
-        for seed in ("0", "1", "4711")
+        for seed in ("0", "4711")
     }
     assert len(outputs) == 1
     digest = hashlib.sha256()
