@@ -187,6 +187,7 @@ print(json.dumps({kind: [text.decode() for text in texts.numpy()] for kind, text
 """
 
 
+@pytest.mark.thorough  # as tests/export/test_saved_model.py has it of exports with a model
 def test_an_export_works_in_another_process_without_the_files(joint_pairs, tmp_path):
     loaded = {}
     for kind, pair in joint_pairs.items():
