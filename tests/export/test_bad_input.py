@@ -81,7 +81,7 @@ def test_whatever_the_model_says_is_utf8(loaded):
         return with_options(loaded, texts, replace_unknown=replace, **options)["translation"]
 
     short = [text for name, text in BAD.items() if name not in TOO_LONG]
-    drawn = [drawn_for(short, replace, 16) for replace in (False, True)]
+    drawn = [drawn_for(short, replace, 8) for replace in (False, True)]
     assert is_utf8(drawn[0]) and is_utf8(drawn[1])
     assert is_utf8(drawn_for([BAD[name] for name in sorted(TOO_LONG)], replace=True, number=1))
     assert any("⁇" in text.decode() for text in drawn[0].flat)

@@ -116,7 +116,7 @@ def test_an_imported_model_with_two_sentencepiece_models(separate, tmp_path):
         assert translate.join(target.pieces(target.tokenize([text]).to_list()[0])) == text
 
 
-@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("tag", [TAGS[0], pytest.param(TAGS[1], marks=pytest.mark.thorough)])
 def test_the_tag_of_a_multilingual_model_is_in_the_package(multilingual, tmp_path, tag):
     package = export_run_argos(multilingual, tmp_path / "opus.argosmodel", tag=tag, languages=("en", "nl"))
     root = unpacked(package, tmp_path / "unpacked")
