@@ -30,7 +30,8 @@ def parsing_settings(data: Path, **replaced) -> list[str]:
         "tokenizer__vocab_size": 320,
         "model__share_embeddings": "target",
         "tensorboard__bleu": 5,
-        "training__steps": 150,
+        "training__steps": 120,
+        "training__validate_every": 60,
         "evaluation__extra_length": 20,
     }
     return settings(data, **{**chosen, **replaced})

@@ -158,7 +158,7 @@ def test_with_ctranslate2(command, tiny_run_directory, monolingual, tmp_path, mo
     [(3, "half"), pytest.param(0, "folder", marks=pytest.mark.thorough)],
     ids=["a shard", "the pairs"],
 )
-def test_killed_the_same_command_ends_with_the_very_files(tiny_saved_model, tmp_path, number, where):
+def test_killed_the_same_command_ends_with_the_very_files(command, tiny_saved_model, tmp_path, number, where):
     file = tmp_path / "mono.en"
     lines = random.Random(4).choices(PAIRS, k=300)
     file.write_text("".join(f"{english}\n" for english, _ in lines))
@@ -169,8 +169,8 @@ def test_killed_the_same_command_ends_with_the_very_files(tiny_saved_model, tmp_
     assert process.returncode == -signal.SIGKILL, process.stderr
     assert not (tmp_path / "back").exists()
     assert len(list((tmp_path / "back.shards").glob("*.txt"))) == (1 if where == "half" else 3)
-    process = subprocess.run([*program[:3], "0", "before", *words], capture_output=True, timeout=SECONDS)
-    assert process.returncode == 0, process.stderr
+    outcome = command(*words)
+    assert outcome.status == 0, outcome.err
     assert sides(tmp_path / "back") == [(german, english) for english, german in lines]
 
 

@@ -25,15 +25,15 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 def test_train(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_pairs(tmp_path)
-    short = {"training__steps": 3, "training__validate_every": 2, "evaluation__extra_length": 0}
+    short = {"training__steps": 2, "training__validate_every": 2, "evaluation__extra_length": 0}
     replaced = settings(".", name="short", evaluation__beam_size=1, **short)
     with eagerly():
         outcome = command("train", RECIPE, *(word for setting in replaced for word in ("--set", setting)), "--json")
     assert outcome.status == 0
     run = tmp_path / "runs" / "short"
     assert json.loads(outcome.out) == json.loads((run / "scores.json").read_text(encoding="utf-8"))
-    assert yaml.safe_load((run / "recipe.yaml").read_text())["training"]["steps"] == 3
-    assert (run / "checkpoints" / "step-00000003.keras").is_file()
+    assert yaml.safe_load((run / "recipe.yaml").read_text())["training"]["steps"] == 2
+    assert (run / "checkpoints" / "step-00000002.keras").is_file()
     assert "24 of 24 pairs kept" in outcome.err
     assert str(Path("runs") / "short") in outcome.err
 
