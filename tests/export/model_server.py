@@ -62,10 +62,9 @@ class Model:
         """Runs the signature itself."""
         return {key: value.numpy() for key, value in self._loaded.signatures[signature](**inputs).items()}
 
-    def predict(self, request: PredictRequest) -> PredictResponse:
+    def inputs_of(self, request: PredictRequest) -> dict[str, tf.Tensor]:
         """Names, types and shapes have to be the signature's: nothing is converted."""
-        name = request.model_spec.signature_name or "serving_default"
-        wanted = self.signature(name).inputs
+        wanted = self.signature(request.model_spec.signature_name).inputs
         if set(request.inputs) != set(wanted):
             raise Refusal(f"input size does not match signature: {sorted(request.inputs)}, {sorted(wanted)}")
         inputs = {}
@@ -75,8 +74,12 @@ class Model:
                 raise Refusal(f"{key}: {inputs[key].dtype.name}, expected {tf.as_dtype(wanted[key].dtype).name}")
             if not tf.TensorShape(wanted[key].tensor_shape).is_compatible_with(inputs[key].shape):
                 raise Refusal(f"{key}: {inputs[key].shape}, expected {tf.TensorShape(wanted[key].tensor_shape)}")
+        return inputs
+
+    def predict(self, request: PredictRequest) -> PredictResponse:
+        inputs = self.inputs_of(request)
         response = PredictResponse(model_spec=request.model_spec)
-        for key, value in self.run(name, inputs).items():
+        for key, value in self.run(request.model_spec.signature_name or "serving_default", inputs).items():
             response.outputs[key].CopyFrom(tf.make_tensor_proto(value))
         return response
 
