@@ -74,6 +74,7 @@ def test_any_batch_has_the_translations_of_the_other_search(compiled, expected):
     assert compiled.translate([])["translation"].shape == (0,)
 
 
+@pytest.mark.thorough  # as test_saved_model.py has it of an export
 def test_the_compiled_program_is_what_answers(compiled):
     """Its memory has a fixed size, by which its answers are known."""
     search = compiled._compiled
@@ -96,8 +97,9 @@ def test_a_translation_that_is_longer_than_the_memory_is_searched_for_again(run)
         assert got[0] == other[0] and got[1] == pytest.approx(other[1], abs=1e-4)
 
 
-def test_the_others_of_its_batch_are_not_searched_for_again():
-    """Stand-ins for both searches: one has room for 4 tokens and is done with even ones, the other makes 6."""
+@pytest.fixture
+def search():
+    """Of stand-ins for both searches: one has room for 4 tokens and is done with even ones, the other makes 6."""
 
     def fixed(source_ids):
         first = source_ids[:, :1]
@@ -107,11 +109,23 @@ def test_the_others_of_its_batch_are_not_searched_for_again():
         first = source_ids[:, :1] + 100
         return tf.tile(first[:, None], [1, 1, 6]), tf.ones_like(first, tf.float32)
 
-    search = CompiledSearch(fixed, growing, max_length=16)
+    return CompiledSearch(fixed, growing, max_length=16)
+
+
+def test_the_others_of_its_batch_are_not_searched_for_again(search):
     search.warm_up(tf.constant([4]), tf.constant([8]))
     ids, scores = search(tf.constant([[4, 3], [5, 3], [6, 3]]))
     assert ids[:, 0].numpy().tolist() == [[4, 4, 4, 4, 0, 0], [105] * 6, [6, 6, 6, 6, 0, 0]]
     assert scores[:, 0].numpy().tolist() == [0, 1, 0]
+
+
+def test_it_is_told_how_long_each_size_took(run, search):
+    """All but those that are too large to be compiled."""
+    translator = make(run, compiled=True)
+    translator._compiled = search
+    seconds = translator.warm_up(rows=(3, 33), lengths=(8, 10))
+    assert seconds.keys() == {(3, 8), (3, 10)} and min(seconds.values()) > 0
+    assert times_compiled(translator) == 1  # for up to four sentences, of up to 16 tokens
 
 
 @pytest.mark.slow
@@ -163,7 +177,11 @@ print(json.dumps(result))
 """
 
 
-@pytest.mark.parametrize("half", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["float32", "float16"])
+@pytest.mark.parametrize(
+    "half",
+    [pytest.param(False, marks=pytest.mark.thorough), pytest.param(True, marks=pytest.mark.slow)],
+    ids=["float32", "float16"],
+)  # the former with random weights, as test_saved_model.py has it
 def test_a_saved_model_in_a_new_process(run, compiled, expected, tmp_path, half):
     """Without this package; it is cold there, whatever was warm where it was written, and stays warm here."""
     translator = make(run, compiled=True, half=True) if half else compiled

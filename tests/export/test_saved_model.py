@@ -17,13 +17,15 @@ import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from tests.export.conftest import with_nothing_but
+from tests.parsing.random_parser import SENTENCES, make_parser
 from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export, tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.export import Translator, export_saved_model, used_ops, version_folder
 from tf_transformer.models.transformer import Transformer
+from tf_transformer.parsing.parser import Parser
 from tf_transformer.runs.directory import RunDirectory, load_model
-from tf_transformer.tokenizers import train_tokenizers
+from tf_transformer.tokenizers import TokenizerPair, train_tokenizers
 
 BATCHES = {
     "the issue's": [b"A man rides a bike.", b"", b"Hi"],
@@ -40,92 +42,48 @@ BATCHES = {
     ],
 }
 
-# It stands where a server does: it has TensorFlow and TensorFlow Text, and nothing of ours.
-READER = """
-import gc, json, sys
-from pathlib import Path
-sys.modules["tf_transformer"] = None  # whoever imports it fails, installed or not
-import tensorflow as tf
-
-# As in the tests' own processes; those of tests/cli/test_processes.py translate with graphs that are made faster.
-tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-question = json.load(sys.stdin)
-lists_of_ops = [Path(path, "assets.extra", "ops.txt").read_text().split() for path in question["paths"]]
-foreign = [[op for op in ops if not hasattr(tf.raw_ops, op)] for ops in lists_of_ops]
-import tensorflow_text
-
-def lists(output):
-    assert sorted(output) == ["score", "translation", "truncated"], output
-    columns = {key: value.numpy().tolist() for key, value in output.items()}
-    return {**columns, "translation": [text.hex() for text in columns["translation"]]}
-
-batches = {
-    name: tf.constant([bytes.fromhex(text) for text in texts], tf.string, shape=[len(texts)])
-    for name, texts in question["batches"].items()
-}
-# All at once in one process: none may take another's vocabulary for its own.
-models = [tf.saved_model.load(path) for path in question["paths"]]
-answers = []
-for model in models:
-    translate = model.signatures["translate"]
-    answers.append({
-        name: {
-            "together": lists(translate(text=texts)),
-            "one by one": [lists(translate(text=texts[row : row + 1])) for row in range(len(texts))],
-        }
-        for name, texts in batches.items()
-    })
-
-texts = tf.constant(["A man rides a bike.", "", "Hi"])
-expected = answers[0]["the issue's"]["together"]
-assert lists(models[0].translate(texts)) == expected
-assert lists(models[0].signatures["serving_default"](text=texts)) == expected
-# The same one twice: neither needs the other, nor the kernels that TensorFlow drops when a seed is set.
-again = tf.saved_model.load(question["paths"][0])
-tf.random.set_seed(1)
-assert lists(models[0].translate(texts)) == lists(again.translate(texts)) == expected
-del models, model, translate
-gc.collect()
-assert lists(again.translate(texts)) == expected
-# In one expression, nothing but the signature holds on to what was loaded.
-assert lists(tf.saved_model.load(question["paths"][0]).signatures["translate"](text=texts)) == expected
-assert not [name for name in sys.modules if name.startswith("tf_transformer.")]
-json.dump({"answers": answers, "foreign ops": foreign}, sys.stdout)
-"""
-
+SENTENCES_TO_PARSE = [*(sentence for sentence, _ in SENTENCES), "a (b) c", ""]
 
 TRAINED, HALF = "trained: bpe, joint", "trained, float16"
-RANDOM = {
-    "bpe, separate": ("bpe", False, 320),
-    "wordpiece, separate": ("wordpiece", False, 60),
-}
+UNIGRAM, WORDPIECE = "unigram, separate", "wordpiece, separate, compiled"
+RANDOM = {UNIGRAM: ("unigram", 286), WORDPIECE: ("wordpiece", 60)}
 NAMES = [*RANDOM, TRAINED, HALF]
 
-# All that the tokenizers may add to TensorFlow's own operations, by the first word of an export's name.
-TEXT_OPS = {
-    "bpe": {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp"},
-    "wordpiece": {"NormalizeUTF8", "FastWordpieceTokenizeWithOffsets"},
-}
+# All that the tokenizers may add to TensorFlow's own operations.
+SENTENCEPIECE = {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp"}
+WORDPIECE_OPS = {"NormalizeUTF8", "FastWordpieceTokenizeWithOffsets"}
 
 
-def random_translator(kind: str, joint: bool, vocab_size: int) -> Translator:
-    """A model with random weights says anything its vocabulary can; its export can do nothing but translate."""
-    tokenizers = train_tokenizers(PAIRS, kind, vocab_size, joint)
+def random_translator(kind: str, vocab_size: int, folder: Path, compiled: bool) -> Translator:
+    """A model with random weights says anything its vocabulary can; its export can do nothing but translate.
+
+    Its tokenizers are loaded from files that are gone before the export is loaded.
+    """
+    train_tokenizers(PAIRS, kind, vocab_size, joint=False).save(folder)
+    tokenizers = TokenizerPair.load(folder)
+    shutil.rmtree(folder)
     sizes = {"input_vocab_size": tokenizers.source.vocab_size, "target_vocab_size": tokenizers.target.vocab_size}
-    model = Transformer(1, 16, 2, 32, max_length=50, share_embeddings="all" if joint else "none", **sizes)
+    model = Transformer(1, 16, 2, 32, max_length=50, share_embeddings="none", **sizes)
     model.build(((None, None), (None, None)))
     random = np.random.default_rng(7)
     model.set_weights([random.normal(size=weights.shape) for weights in model.get_weights()])
-    return with_nothing_but(Translator(model, tokenizers, DecodingOptions(extra_length=10)), "translate")
+    translator = Translator(model, tokenizers, DecodingOptions(extra_length=10), compiled=compiled)
+    return with_nothing_but(translator, "translate", *(["warm_up"] if compiled else []))
 
 
 class Exports(NamedTuple):
-    """By name of the export: its translator, its folder, what the other process got out of it, and its foreign ops."""
+    """By name of the export: its translator, its folder, what the other process got out of it, and its foreign ops.
+
+    And what it found about the compiled one, the parser, and what it got out of that by name of the signature.
+    """
 
     translators: dict
     paths: dict
     answers: dict
     foreign: dict
+    compiled: dict
+    parser: Parser
+    trees: dict
 
 
 @pytest.fixture(scope="module")
@@ -145,13 +103,25 @@ def exports(tmp_path_factory):
         HALF: export_saved_model(with_nothing_but(half, "translate", "score"), folder / HALF),
     }
     shutil.rmtree(folder / "run")
-    for name, arguments in RANDOM.items():
-        translators[name] = random_translator(*arguments)
+    for name, (kind, vocab_size) in RANDOM.items():
+        translators[name] = random_translator(kind, vocab_size, folder / "tokenizers", compiled=name == WORDPIECE)
+    warm = translators[WORDPIECE]._compiled.warm
+    warm.assign(tf.ones_like(warm))
+    for name in RANDOM:
         paths[name] = export_saved_model(translators[name], folder / name)
-    batches = {name: [text.hex() for text in texts] for name, texts in BATCHES.items()}
+    assert warm.numpy().all()  # as it was; where it is loaded nothing is
+    warm.assign(tf.zeros_like(warm))
+    parser = make_parser(seed=1, told="tree_state", tags=True, beam_size=3, extra_length=12)
+    question = {
+        "paths": [str(paths[name]) for name in NAMES],
+        "batches": {name: [text.hex() for text in texts] for name, texts in BATCHES.items()},
+        "compiled": NAMES.index(WORDPIECE),
+        "parser": str(export_saved_model(with_nothing_but(parser, "parse"), folder / "parser")),
+        "sentences": SENTENCES_TO_PARSE,
+    }
     process = subprocess.run(
-        [sys.executable, "-I", "-c", READER],
-        input=json.dumps({"paths": [str(paths[name]) for name in NAMES], "batches": batches}),
+        [sys.executable, "-I", Path(__file__).with_name("elsewhere.py")],
+        input=json.dumps(question),
         capture_output=True,
         text=True,
         cwd=folder,
@@ -160,7 +130,7 @@ def exports(tmp_path_factory):
     assert process.returncode == 0, process.stderr
     found = json.loads(process.stdout)
     answers, foreign = (dict(zip(NAMES, found[key], strict=True)) for key in ("answers", "foreign ops"))
-    return Exports(translators, paths, answers, foreign)
+    return Exports(translators, paths, answers, foreign, found["compiled"], parser, found["trees"])
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -213,9 +183,26 @@ def test_its_ops_are_tensorflow_s_and_the_tokenizer_s(exports, name):
     listed = (exports.paths[name] / "assets.extra" / "ops.txt").read_text(encoding="utf-8").splitlines()
     assert listed == used_ops(exports.paths[name])
     assert "MatMul" in listed and not [op for op in listed if op.startswith("Xla")]
-    kind = "wordpiece" if name.startswith("wordpiece") else "bpe"
-    assert set(exports.foreign[name]) <= TEXT_OPS[kind]
+    assert set(exports.foreign[name]) <= (WORDPIECE_OPS if name == WORDPIECE else SENTENCEPIECE)
     assert exports.foreign[name]
+
+
+def test_what_xla_compiles_there_finds_the_same_and_nothing_is_compiled_unasked(exports):
+    """A search that is compiled for 8 rows of up to 32 tokens has memory for half as many tokens again."""
+    compiled, before = exports.compiled, exports.answers[WORDPIECE]["seven"]["together"]
+    none, growing = compiled["before"]
+    assert none == 0 and growing < 48
+    assert compiled["asked"] == [True, False]
+    assert compiled["after"][:2] == [1, 48]
+    assert compiled["after"][2] < 48  # of less than half as many rows
+    assert compiled["answers"]["translation"] == before["translation"]
+    np.testing.assert_allclose(compiled["answers"]["score"], before["score"], rtol=1e-4, atol=1e-4)
+
+
+def test_a_parser_parses_there_as_here(exports):
+    trees = [tree.decode() for tree in exports.parser.parse(SENTENCES_TO_PARSE)["tree"].numpy()]
+    assert exports.trees == {"parse": trees, "serving_default": trees}
+    assert " -LRB-b-RRB-)" in trees[-2] and trees[-1] == ""
 
 
 def test_float16_weights_are_half_the_size_and_all_there_is(exports):

@@ -80,15 +80,12 @@ def test_the_same_in_every_process_without_tensorflow():
     for split in SPLITS:
         for tree in DemoTrees(split):
             digest.update(f"{tree}\n".encode())
-    for seed in ("0", "4711"):
-        process = subprocess.run(
-            [sys.executable, "-c", FINGERPRINT],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert process.stdout.strip() == digest.hexdigest()
+    # This process has a random seed.
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    process = subprocess.run(
+        [sys.executable, "-c", FINGERPRINT], env=environment, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == digest.hexdigest()
 
 
 def test_an_unknown_split_is_refused():

@@ -41,15 +41,19 @@ def test_words_of_any_kind_have_a_tree(parser):
 
 
 def test_its_files_hold_it(parser, told, tmp_path):
-    """Its export can do nothing but parse, which takes less time than all signatures."""
     parser.model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert again.get_config() == parser.model.get_config()
+    with pytest.raises(UserError, match=f"does not support model.{told}"):
+        export_ctranslate2(parser.model, parser.tokenizers, tmp_path / "ct2")
+
+
+@pytest.mark.thorough  # as tests/export/test_saved_model.py has it of one that is told the tree's state
+def test_its_export_holds_it(parser, tmp_path):
+    """It can do nothing but parse, which takes less time than all signatures."""
     folder = export_saved_model(with_nothing_but(parser, "parse"), tmp_path / "parser")
     loaded = tf.saved_model.load(folder).signatures["parse"](text=tf.constant(TEXTS))
     np.testing.assert_array_equal(loaded["tree"], parser.parse(TEXTS)["tree"])
-    with pytest.raises(UserError, match=f"does not support model.{told}"):
-        export_ctranslate2(parser.model, parser.tokenizers, tmp_path / "ct2")
 
 
 def test_recipes_that_can_t_have_it_or_tags():
