@@ -110,7 +110,7 @@ def test_there_are_these_signatures_and_no_other(loaded):
         assert form(signature.structured_outputs) == expected(outputs)
 
 
-@pytest.mark.parametrize("size", [0, 1, 5])
+@pytest.mark.parametrize("size", [0, pytest.param(1, marks=pytest.mark.thorough), 5])
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_outputs_agree_with_each_other_on_their_shapes(loaded, name, size):
     strings = np.array(TEXTS[:size], object).reshape(size)
