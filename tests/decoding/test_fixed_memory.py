@@ -145,8 +145,8 @@ def test_a_row_that_needs_more_entries_is_told(monkeypatch):
 
 MODELS = {
     "post-norm": lambda: Transformer(2, 16, 4, 32, 23, 23, share_embeddings="all", max_length=32),
-    "pre-norm": lambda: Transformer(2, 16, 4, 32, 23, 19, norm_first=True, key_dim=3, value_dim=5, max_length=32),
-    "recurrent": lambda: RecurrentModel(2, 16, 23, 23, max_length=32),
+    "pre-norm": lambda: Transformer(1, 16, 4, 32, 23, 19, norm_first=True, key_dim=3, value_dim=5, max_length=32),
+    "recurrent": lambda: RecurrentModel(1, 16, 23, 23, max_length=32),
 }
 
 

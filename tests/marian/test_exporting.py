@@ -73,7 +73,7 @@ def test_a_model_of_ones_own_computes_the_same_there(tmp_path, share, options):
     tokenizers = train_tokenizers(PAIRS, vocab_size=310, joint=share == "all")
     source, target = tokenizers.source, tokenizers.target
     model = Transformer(
-        2, 16, 2, 24, input_vocab_size=310, target_vocab_size=310, max_length=40, share_embeddings=share, **options
+        1, 16, 2, 24, input_vocab_size=310, target_vocab_size=310, max_length=40, share_embeddings=share, **options
     )
     model.build(((None, None), (None, None)))
     random = np.random.default_rng(4)
