@@ -16,16 +16,15 @@ from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 # What takes seconds to import, and does nothing for a graph that is there.
 HEAVY = {"tensorflow", "keras", "jax", "matplotlib", "tensorflow_text"}
 
-
 # Runs commands one after another; notes of each how it ended, and what was imported for it that was not there yet.
 NOTING_IMPORTS = """
 import json, sys
 from tests.cli.several_commands import run
 
-outcomes = []
+outcomes, before = [], set()
 for words in json.loads(sys.argv[1]):
-    before = set(sys.modules)
     outcomes.append(run(words) | {"imported": sorted(set(sys.modules) - before)})
+    before = set(sys.modules)
 print(json.dumps(outcomes))
 """
 
