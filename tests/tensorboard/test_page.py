@@ -25,7 +25,8 @@ def inspection(text="Ein </script> 강아지"):
 def test_the_page_opens_from_the_disk_without_a_network(tmp_path, new_page):
     found = inspection()
     path = write_page(tmp_path / "out put.html", [found, inspection("A B C")], "runs/<b>", ["Verweis", None])
-    page = new_page(offline=True)
+    page = new_page()
+    page.context.set_offline(True)
     requested = []
     page.on("request", lambda request: requested.append(request.url))
     page.goto(path.as_uri())
@@ -42,6 +43,7 @@ def test_the_page_opens_from_the_disk_without_a_network(tmp_path, new_page):
     page.reload()
     expect(page.get_by_role("radio", name="2 A B C")).to_be_checked()
     assert json.loads(saved(page, page, "json"))["columns"] == ["A", "B", "C"]
+    page.context.set_offline(False)
 
 
 def test_what_reads_from_right_to_left_is_shown_so(tmp_path, new_page):
