@@ -256,6 +256,7 @@ def test_what_is_shown_is_saved(tab, log_dir, view):
         assert part in text
     assert all(f"head {head}" in text for head in range(1, HEADS + 1)) == (view != "heat")
     assert alone.locator(".scale").count() == (view != "lines")
+    alone.close()
     png = saved(page, frame, "png")
     assert png.startswith(b"\x89PNG")
     drawn = ElementTree.fromstring(picture)
