@@ -42,13 +42,19 @@ def chromium():
         yield browser
 
 
+@contextlib.contextmanager
+def new_context(chromium, **options):
+    """What pages share, such as what they have stored."""
+    with contextlib.closing(chromium.new_context(viewport=VIEWPORT, **options)) as context:
+        context.set_default_timeout(1000 * SECONDS)
+        yield context
+
+
 @pytest.fixture(scope="module")
 def context(chromium):
-    """What all pages of a file share: a page with a context of its own takes a second more."""
-    context = chromium.new_context(viewport=VIEWPORT)
-    context.set_default_timeout(1000 * SECONDS)
-    yield context
-    context.close()
+    """That of all pages of a file: a page with one of its own takes a second more."""
+    with new_context(chromium) as context:
+        yield context
 
 
 @pytest.fixture(scope="module")
