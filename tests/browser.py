@@ -18,10 +18,11 @@ BROWSER_ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
+VIEWPORT = {"width": 1280, "height": 800}
 
 
-@pytest.fixture(scope="module")
-def chromium():
+@contextlib.contextmanager
+def running_chromium():
     """A headless Chromium, driven by Playwright."""
     path = next((found for found in map(shutil.which, BROWSERS) if found), None)
     if not path:
@@ -33,6 +34,27 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=path, args=BROWSER_ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with running_chromium() as browser:
+        yield browser
+
+
+@contextlib.contextmanager
+def new_context(chromium, **options):
+    """What pages share, such as what they have stored."""
+    with contextlib.closing(chromium.new_context(viewport=VIEWPORT, **options)) as context:
+        context.set_default_timeout(1000 * SECONDS)
+        yield context
+
+
+@pytest.fixture(scope="module")
+def context(chromium):
+    """That of all pages of a file: a page with one of its own takes a second more."""
+    with new_context(chromium) as context:
+        yield context
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +71,14 @@ def comes(page, condition):
         page.wait_for_timeout(20)
 
 
-def make_page(chromium, problems, stack, **options):
+def make_page(context, problems, stack, viewport=VIEWPORT, color_scheme=None):
     """Opens a page that is closed with the stack."""
-    context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-    stack.callback(context.close)
-    context.set_default_timeout(1000 * SECONDS)
     page = context.new_page()
+    stack.callback(page.close)
+    if viewport != VIEWPORT:
+        page.set_viewport_size(viewport)
+    if color_scheme:
+        page.emulate_media(color_scheme=color_scheme)
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     page.on("dialog", lambda dialog: problems.append(dialog.message))
@@ -62,9 +86,15 @@ def make_page(chromium, problems, stack, **options):
 
 
 @pytest.fixture
-def new_page(chromium, problems):
-    """Opens pages of a given size; no page may tell the console of an error."""
+def no_problems(problems):
+    """No page may tell the console of an error."""
     problems.clear()
-    with contextlib.ExitStack() as stack:
-        yield partial(make_page, chromium, problems, stack)
+    yield
     assert problems == []
+
+
+@pytest.fixture
+def new_page(context, problems, no_problems):
+    """Opens pages of a given size."""
+    with contextlib.ExitStack() as stack:
+        yield partial(make_page, context, problems, stack)

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from rich.console import Console
 
+from tf_transformer import demo
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.demo import LOADING, SAMPLES, _free_folder, _samples, _show_figures, translate_in_new_process
 from tf_transformer.errors import UserError
@@ -58,7 +59,15 @@ def test_translating_in_a_new_process(tmp_path):
     assert translate_in_new_process(tmp_path / 'it\'s "here"', ["häuser", "\n🐕"]) == ["resuäh", "🐕\n"]
 
 
-def test_a_broken_export_is_told_in_a_line(tmp_path):
+@pytest.mark.parametrize(
+    "loading",
+    [
+        pytest.param(LOADING, marks=pytest.mark.thorough, id="by TensorFlow"),
+        pytest.param("open({path!r})", id="a file"),
+    ],
+)
+def test_a_broken_export_is_told_in_a_line(tmp_path, monkeypatch, loading):
+    monkeypatch.setattr(demo, "LOADING", loading)
     with pytest.raises(UserError) as raised:
         translate_in_new_process(tmp_path / "none", ["a"])
     message = str(raised.value)

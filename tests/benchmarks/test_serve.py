@@ -29,6 +29,13 @@ def modules(monkeypatch):
     import serve
     import serve_endurance
 
+    # Pauses that leave a server time for others, which the stub does not need.
+    clock = SimpleNamespace(
+        monotonic=time.monotonic,
+        perf_counter=time.perf_counter,
+        sleep=lambda seconds: time.sleep(min(seconds, 0.01)),
+    )
+    monkeypatch.setattr(serve_endurance, "time", clock)
     yield SimpleNamespace(hostile=hostile, serve=serve, endurance=serve_endurance)
     for name in set(sys.modules) - before:
         if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
@@ -157,7 +164,7 @@ def stub():
     Stub.wrong, Stub.answered = "", 0
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()

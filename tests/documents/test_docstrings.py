@@ -28,7 +28,10 @@ LONG = {
 # To run eagerly what these show takes less time than to trace it, which tests of their own do.
 EAGER = {
     f"tf_transformer.{name}"
-    for name in ("decoding.single", "parsing.parser", "training.callbacks", "translation.loading")
+    for name in (
+        *("decoding.beam", "decoding.single", "export.translator", "parsing.parser", "tensorboard.samples"),
+        *("training.callbacks", "translation.loading"),
+    )
 }
 
 

@@ -21,7 +21,10 @@ def eager():
         yield
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["joint", "separate"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(True, marks=pytest.mark.thorough, id="joint"), pytest.param(False, id="separate")],
+)
 def tokenizers(request):
     return train_tokenizers(PAIRS, vocab_size=285, joint=request.param)
 

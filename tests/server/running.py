@@ -102,6 +102,17 @@ def save_echo(folder: Path, word: str) -> Path:
     return folder
 
 
+def answer_of(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    parts = []
+    try:
+        while part := connection.recv(65536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
 def until(url: str, status: int) -> httpx.Response:
     """Asks until the status comes, also where nobody listens yet."""
     answer = None

@@ -1,4 +1,4 @@
-"""Start, a new version, SIGTERM: real processes, with SavedModels that answer with their version's word."""
+"""Start, a new version, SIGTERM: real servers, with SavedModels that answer with their version's word."""
 
 import http.client
 import json
@@ -12,7 +12,13 @@ from contextlib import ExitStack
 import pytest
 
 from tests.bounded import SECONDS, begun, eventually, within
-from tests.server.running import client_of, save_echo, serving, until
+from tests.server.running import client_of, save_echo, serving, serving_here, until
+from tf_transformer.errors import UserError
+from tf_transformer.server import lifecycle
+from tf_transformer.server.app import create_app
+from tf_transformer.server.models import Models, find_sources
+from tf_transformer.server.running import listen, run
+from tf_transformer.server.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +140,9 @@ def test_while_a_model_is_loaded_it_ends_all_the_same(versions, tmp_path, number
         assert len(running.log.read_text().splitlines()) == 1  # that it loads
 
 
-def test_a_new_version_is_taken_up_under_load_without_losing_a_request(versions, tmp_path):
+def test_a_new_version_is_taken_up_under_load_without_losing_a_request(versions, tmp_path, monkeypatch, caplog):
+    """In a server of this process, which looks for versions more often."""
+    monkeypatch.setattr(lifecycle, "WATCH_SECONDS", 0.05)
     folder = tmp_path / "echo"
     put(versions[0], folder, "1")
     stop, answers = threading.Event(), [[] for _ in range(8)]
@@ -154,8 +162,12 @@ def test_a_new_version_is_taken_up_under_load_without_losing_a_request(versions,
     def all_say(word):
         eventually(lambda: all({f"{word} a", f"{word} b"} in said(own) for own in answers))
 
-    with serving(tmp_path, folder) as running, client_of(running.url) as client:
-        asking = [begun(lambda own=own: ask(running.url, own)) for own in answers]
+    with (
+        serving_here(create_app(Models(find_sources([folder])), Settings())) as (_, port),
+        client_of(url := f"http://127.0.0.1:{port}") as client,
+    ):
+        until(f"{url}/health/ready", 200)
+        asking = [begun(lambda own=own: ask(url, own)) for own in answers]
         all_say("one")
         put(versions[1], folder, "2")
         eventually(lambda: version_of(client) == "2")
@@ -164,7 +176,7 @@ def test_a_new_version_is_taken_up_under_load_without_losing_a_request(versions,
         damaged.mkdir()
         (damaged / "saved_model.pb").write_bytes(b"damaged")
         damaged.rename(folder / "3")
-        eventually(lambda: "version 3: " in running.log.read_text())
+        eventually(lambda: "version 3: " in caplog.text)
         assert version_of(client) == "2"
         assert predict(client).json()["predictions"][0]["translation"] == "two a"
         shutil.rmtree(folder / "3")
@@ -174,7 +186,6 @@ def test_a_new_version_is_taken_up_under_load_without_losing_a_request(versions,
         for each in asking:
             each.result(SECONDS)
         metrics = client.get("/metrics").text
-        assert running.end() == 0
     assert 'model_loads_total{model="echo",result="failed"} 1.0' in metrics
     assert 'model_loads_total{model="echo",result="loaded"} 3.0' in metrics
     for own in answers:
@@ -186,10 +197,25 @@ def test_a_new_version_is_taken_up_under_load_without_losing_a_request(versions,
         assert words[0] == words[-1] == {"one a", "one b"}
 
 
+def damage(version):
+    (version / "variables" / "variables.index").write_bytes(b"damaged")
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server(versions, tmp_path):
+    """And leaves no thread that would keep the process from ending."""
+    put(versions[0], tmp_path / "echo", "1")
+    damage(tmp_path / "echo" / "1")
+    before = set(threading.enumerate())
+    models, bound = Models(find_sources([tmp_path / "echo"])), listen("127.0.0.1", 0)
+    with pytest.raises(UserError, match="the SavedModel can't be loaded"):
+        within(lambda: run(models, Settings(), bound, ready=lambda: None))
+    assert all(thread.daemon for thread in set(threading.enumerate()) - before)
+
+
+@pytest.mark.thorough
 def test_a_model_that_cannot_be_loaded_is_status_2(versions, tmp_path):
     put(versions[0], tmp_path / "echo", "1")
-    variables = tmp_path / "echo" / "1" / "variables" / "variables.index"
-    variables.write_bytes(b"damaged")
+    damage(tmp_path / "echo" / "1")
     with serving(tmp_path, tmp_path / "echo", ready=False) as running:
         assert running.process.wait(SECONDS) == 2
         _, line = running.log.read_text().splitlines()  # that it loads, and why it can't

@@ -6,7 +6,7 @@ import re
 import socket
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 
 import jsonschema
 import pytest
@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bounded import SECONDS, begun, eventually
-from tests.server.running import client_of
+from tests.server.running import answer_of, client_of
 from tests.tiny_run import PAIRS
 
 SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
@@ -23,17 +23,6 @@ ASKED = {"q": SOURCES[0], "source": "en", "target": "de"}
 
 def connect(server) -> socket.socket:
     return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=SECONDS)
-
-
-def answer_of(connection: socket.socket) -> bytes:
-    """All that comes until the other side closes."""
-    parts = []
-    try:
-        while part := connection.recv(65536):
-            parts.append(part)
-    except ConnectionResetError:
-        pass
-    return b"".join(parts)
 
 
 def fine(client) -> bool:
@@ -169,24 +158,6 @@ def test_a_body_that_is_too_large(client):
     chunks = (b"a" * 100_000 for _ in range(50))  # its length is not told beforehand
     assert client.post("/translate", content=chunks).status_code == 413
     assert fine(client)
-
-
-def test_slow_senders_are_let_go_and_block_nobody(client, server):
-    """All in turns at once, since each takes the ten seconds that a header or a body may take."""
-    header = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
-    began = time.monotonic()
-    with closing(connect(server)) as nothing, closing(connect(server)) as half, closing(connect(server)) as body:
-        half.sendall(header[:30])
-        body.sendall(header + b'{"q":')
-        for _ in range(5):
-            assert fine(client)
-            time.sleep(0.2)
-            with suppress(OSError):  # where this took so long that it was let go
-                half.sendall(b"a")
-                body.sendall(b" ")
-        assert b"408" in answer_of(body).splitlines()[0]
-        assert answer_of(half) == answer_of(nothing) == b""
-    assert time.monotonic() - began >= 10
 
 
 @pytest.mark.parametrize(

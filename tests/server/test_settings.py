@@ -3,16 +3,18 @@
 import json
 import socket
 import threading
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 
 import httpx
 import numpy as np
 import pytest
 
 from tests.bounded import SECONDS, begun, eventually
-from tests.server.running import client_of, serving_here, until
+from tests.server.running import answer_of, client_of, serving_here, until
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.server import models as served
+from tf_transformer.server import protocol
 from tf_transformer.server.app import create_app
 from tf_transformer.server.batching import BatchLimits
 from tf_transformer.server.models import Models, Source
@@ -143,6 +145,29 @@ def test_a_client_that_goes_is_dropped(asking):
     assert {future.result(SECONDS).status_code for future in waiting} == {200}
     assert translate(client, "d").json() == {"translatedText": "d"}
     assert echo.batches == [1, 1, 1]
+
+
+def test_slow_senders_are_let_go_and_block_nobody(asking, monkeypatch):
+    """Who sends nothing, a part of a header, or a part of a body: all at once, since each takes its second."""
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 1.0)
+    client, _ = asking(Settings(body_seconds=1.0))
+    header = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    address = client.base_url.host, client.base_url.port
+    began = time.monotonic()
+    with ExitStack() as stack:
+        connections = [stack.enter_context(socket.create_connection(address, timeout=SECONDS)) for _ in range(3)]
+        nothing, half, body = connections
+        half.sendall(header[:30])
+        body.sendall(header + b'{"q":')
+        for _ in range(5):
+            assert translate(client, "a").json() == {"translatedText": "a"}
+            time.sleep(0.1)
+            with suppress(OSError):  # where this took so long that it was let go
+                half.sendall(b"a")
+                body.sendall(b" ")
+        assert b"408" in answer_of(body).splitlines()[0]
+        assert answer_of(half) == answer_of(nothing) == b""
+    assert time.monotonic() - began >= 1
 
 
 def test_a_long_text_of_the_page_is_split_elsewhere(asking, monkeypatch):

@@ -21,9 +21,9 @@ from tf_transformer.server.requests import Refusal
 
 
 @pytest.fixture(scope="module")
-def other(tiny_saved_model):
+def other(tiny_saved_model, tiny_loaded):
     """The stand-in, in this process, with the same model."""
-    with serve(Model(tiny_saved_model, "tiny")) as running:
+    with serve(Model(tiny_saved_model, "tiny", tiny_loaded)) as running:
         yield running
 
 

@@ -1,27 +1,59 @@
 """What is warmed up before the first request."""
 
+import json
 import threading
+from dataclasses import asdict
 
 import pytest
+import tensorflow as tf
 
 from tests.bounded import SECONDS
 from tests.export.conftest import with_nothing_but
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.export.compiled import LENGTHS, ROWS
+from tf_transformer.export.saved_model import OPTIONS_FILE
 from tf_transformer.runs.directory import load_model
 from tf_transformer.server import versions
 from tf_transformer.server.versions import PAGE_SIGNATURES, WARM_UP_TEXTS, SavedModelVersion, Version
 
+ROWS_BY_BEAM = pytest.mark.parametrize(("beam_size", "rows"), [(1, (1, 2, 4, 8)), (4, (1, 2)), (9, (1,))])
 
-@pytest.mark.parametrize(
-    ("beam_size", "rows"),
-    [
-        pytest.param(1, {1, 2, 4, 8}, marks=pytest.mark.thorough),
-        pytest.param(4, {1, 2}, marks=pytest.mark.thorough),
-        (9, {1}),
-    ],
-)
+
+def save_compiled(folder, beam_size):
+    """A SavedModel whose signature `warm_up` has the form of ours, and keeps what it was asked for."""
+    module = tf.Module()
+    module.asked = tf.Variable(tf.zeros([0, 2], tf.int32), shape=[None, 2])
+
+    def translate(text):
+        score = tf.zeros_like(text, tf.float32)
+        return {"translation": text, "score": score, "truncated": score > 0.0}
+
+    def warm_up(rows, lengths):
+        module.asked.assign(tf.stack([rows, lengths], axis=1))
+        return {"compiled": rows}
+
+    module.translate = tf.function(translate, [tf.TensorSpec([None], tf.string, "text")], autograph=False)
+    sizes = [tf.TensorSpec([None], tf.int32, name) for name in ("rows", "lengths")]
+    module.warm_up = tf.function(warm_up, sizes, autograph=False)
+    tf.saved_model.save(module, str(folder), {"translate": module.translate, "warm_up": module.warm_up})
+    (folder / "assets.extra").mkdir()
+    options = json.dumps(asdict(DecodingOptions(beam_size=beam_size)))
+    (folder / "assets.extra" / OPTIONS_FILE).write_text(options)
+
+
+@ROWS_BY_BEAM
+def test_batches_of_few_hypotheses_are_asked_for(beam_size, rows, tmp_path):
+    """What an export of ours does when it is asked, tests/export/ have."""
+    save_compiled(tmp_path / "1", beam_size)
+    version = SavedModelVersion(tmp_path / "1")
+    version.warm_up()
+    asked = version._loaded.asked.numpy().tolist()
+    assert asked == [[number, length] for number in rows for length in (16, 32, 64)]
+
+
+@pytest.mark.thorough
+@ROWS_BY_BEAM
 def test_the_search_is_compiled_for_batches_of_few_hypotheses(
     beam_size, rows, tiny_run_directory, tmp_path, monkeypatch
 ):

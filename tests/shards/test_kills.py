@@ -14,8 +14,8 @@ from tests.bounded import SECONDS, eventually, started
 from tests.cli.command import COMMAND
 from tests.tiny_run import PAIRS
 
-LINES = 4_000
-SHARD_LINES = 100
+LINES = 2_000
+SHARD_LINES = 50
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def killed_at_random(words, folder, draw, kills) -> list[int]:
             eventually(
                 lambda goal=goal, end=process.poll: whole_shards(folder) >= goal or end() is not None, every=0.01
             )
-            time.sleep(draw.uniform(0, 0.1))
+            time.sleep(draw.uniform(0, 0.05))
             process.kill()
             status = process.wait(SECONDS)
         if status == 0:
@@ -71,7 +71,7 @@ def killed_at_random(words, folder, draw, kills) -> list[int]:
     return reached
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_it_ends_with_the_very_file(tiny_saved_model, sources, tmp_path, kills):
     seed = random.SystemRandom().randrange(2**32)
     draw, reached, attempts = random.Random(seed), [], itertools.count()
@@ -88,17 +88,17 @@ def test_killed_at_random_moments_it_ends_with_the_very_file(tiny_saved_model, s
 
 
 def test_killed_again_and_again_while_it_writes(tiny_saved_model, sources, tmp_path):
-    """First the manifest, then four shards of a thousand lines, and the joined file last.
+    """First the manifest, then four shards of 500 lines, and the joined file last.
 
     Each command goes on with what the one before it left, and is killed at a later file, its N-th.
     """
-    words = words_of(tiny_saved_model, sources, tmp_path, 1000)
+    words = words_of(tiny_saved_model, sources, tmp_path, 500)
     # The manifest; the first shard, behind a new manifest; the last shard; the joined file, behind that shard.
     for number, where, shards in (1, "half", 0), (2, "before", 0), (4, "half", 3), (2, "half", 4):
         program = [sys.executable, "-m", "tests.shards.killed", str(number), where, *words]
         process = subprocess.run(program, capture_output=True, timeout=SECONDS)
         assert process.returncode == -signal.SIGKILL, process.stderr
-        assert whole_shards(tmp_path, 1000) == shards
+        assert whole_shards(tmp_path, 500) == shards
         assert list(tmp_path.rglob(".partial-*")) and not (tmp_path / "joined").exists()
     ends(words)
     assert (tmp_path / "joined").read_bytes() == sources[1]

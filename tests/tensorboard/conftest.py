@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import expect
 from tensorboard.plugins import base_plugin
 from werkzeug.test import Client
 
@@ -32,7 +33,7 @@ from tf_transformer import (
 from tf_transformer.tensorboard import AttentionBoard, attention_summary
 from tf_transformer.tensorboard.plugin import AttentionPlugin
 
-LAYERS, HEADS, STEPS = 2, 4, (1, 2, 3)
+LAYERS, HEADS, STEPS = 2, 4, (1, 3)
 RUN = "toy/attention"
 
 # What is no plain English: markup, Hangul, a family of emoji joined by zero-width joiners, text from right to left.
@@ -69,9 +70,10 @@ def write_logs(folder: Path) -> None:
     model.build(((None, None), (None, None)))
     model.compile(keras.optimizers.Adam(0.01), SmoothedCrossEntropy())
     translator = Translator(model, tokenizers, DecodingOptions(beam_size=1, max_length=12))
-    board = AttentionBoard(SENTENCES, translator.functions["translate_with_attention"], folder / "toy" / "attention")
+    attend = translator.functions["translate_with_attention"]
+    board = AttentionBoard(SENTENCES, attend, folder / "toy" / "attention", every=2)
     batches = make_batches(PAIRS, tokenizers, batch_tokens=80, max_length=40).repeat()
-    model.fit(batches, epochs=len(STEPS), steps_per_epoch=1, callbacks=[board], verbose=0, shuffle=False)
+    model.fit(batches, epochs=STEPS[-1], steps_per_epoch=1, callbacks=[board], verbose=0, shuffle=False)
 
     words = [f"w{number}" for number in range(300)]
     even = np.full((1, 1, 300, 300), 1 / 300)
@@ -157,10 +159,17 @@ def fetch(address: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def kept_page(chromium, problems):
+def kept_page(context, problems):
     """A page that stays open: to load TensorBoard itself takes a browser three seconds."""
     with contextlib.ExitStack() as stack:
-        yield make_page(chromium, problems, stack)
+        yield make_page(context, problems, stack)
+
+
+def choose_theme(page, frame, name):
+    """Has TensorBoard use its light colours or its dark ones, for every page that is loaded later as well."""
+    page.get_by_role("button", name="Menu for changing light or dark theme").click()
+    page.get_by_role("menuitem", name=name).click()
+    expect(frame.locator(".attention.dark")).to_have_count(1 if name == "Dark" else 0)
 
 
 def cell_of(frame, row, column, rows, columns):

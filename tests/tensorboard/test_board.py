@@ -31,10 +31,10 @@ def attend(texts):
     }
 
 
-@pytest.mark.parametrize(("every", "steps"), [(1, [10, 20, 30, 40, 50]), (2, [10, 30, 50]), (9, [10])])
+@pytest.mark.parametrize(("every", "steps"), [(1, [10, 20, 30]), (2, [10, 30]), (9, [10])])
 def test_it_writes_at_the_first_epoch_and_every_so_many_after(tmp_path, every, steps):
     board = AttentionBoard(["a b", ("c", "Verweis"), " "], attend, tmp_path, every)
-    for epoch in range(5):
+    for epoch in range(3):
         board.set_model(model_after(10 * (epoch + 1)))
         board.on_epoch_end(epoch)
     index = Index(tmp_path)
@@ -64,8 +64,8 @@ def test_a_model_that_has_diverged_goes_on_training(tmp_path):
 
 
 def test_a_long_sentence_has_a_short_name(tmp_path):
-    board = AttentionBoard(["ab " * 60], attend, tmp_path)
+    board = AttentionBoard(["a" * 180], attend, tmp_path)
     board.set_model(model_after())
     board.on_epoch_end(0)
     ((name,),) = Index(tmp_path).refresh().values()
-    assert name == f"1 {'ab ' * 60}"[:99] + "…"
+    assert name == f"1 {'a' * 180}"[:99] + "…"

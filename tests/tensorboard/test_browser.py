@@ -20,6 +20,7 @@ from tests.tensorboard.conftest import (
     TAGS,
     address,
     cell_of,
+    choose_theme,
     drawn_weights,
     fetch,
     get,
@@ -40,8 +41,9 @@ def test_a_real_tensorboard_serves_what_the_plugin_answers(served, plugin):
             fetch(f"{route}{trick}")
 
 
-def test_the_tab_is_there_and_the_grid_draws_every_head(served, new_page, log_dir):
-    page = new_page()
+@pytest.mark.usefixtures("no_problems")
+def test_the_tab_is_there_and_the_grid_draws_every_head(served, kept_page, log_dir):
+    page = kept_page
     page.goto(served)
     page.get_by_role("tab", name="Attention").click()
     frame = page.frame_locator("iframe:visible")
@@ -154,11 +156,15 @@ def test_a_link_names_all_that_is_shown_and_can_be_followed_in_an_open_page(tab,
     expect(frame.get_by_role("slider", name="Step")).to_have_attribute("aria-valuetext", f"step {STEPS[0]}")
 
 
-def test_only_what_is_shown_is_fetched(new_page, tab):
-    page = new_page()
+def test_only_what_is_shown_is_fetched(kept_page, tab):
     asked = []
-    page.on("request", lambda request: asked.append(request.url) if "/layer?" in request.url else None)
-    _, frame = tab(page, view="heat", layer="1")
+
+    def note(request):
+        if "/layer?" in request.url:
+            asked.append(request.url)
+
+    kept_page.on("request", note)
+    _, frame = tab(view="heat", layer="1")
     assert len(asked) == 1 and "kind=cross" in asked[0] and "layer=1" in asked[0]
     frame.locator("select[name=head]").select_option("max")  # of the same layer
     frame.locator("[name=view-lines]").click()
@@ -167,6 +173,7 @@ def test_only_what_is_shown_is_fetched(new_page, tab):
     frame.locator("[name=view-grid]").click()
     expect(frame.locator(".map")).to_have_count(LAYERS * (HEADS + 2))
     assert len(asked) == LAYERS
+    kept_page.remove_listener("request", note)
 
 
 @pytest.mark.parametrize("state", [{"kind": "constructor"}, {"view": "toString"}, {"layer": "-1", "head": "99"}])
@@ -249,6 +256,7 @@ def test_what_is_shown_is_saved(tab, log_dir, view):
         assert part in text
     assert all(f"head {head}" in text for head in range(1, HEADS + 1)) == (view != "heat")
     assert alone.locator(".scale").count() == (view != "lines")
+    alone.close()
     png = saved(page, frame, "png")
     assert png.startswith(b"\x89PNG")
     drawn = ElementTree.fromstring(picture)
@@ -330,20 +338,20 @@ CONTRASTS = """root => {
 }"""
 
 
-@pytest.mark.parametrize("dark", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["light", "dark"])
-def test_contrast_is_enough_in_both_modes(tab, new_page, dark):
+@pytest.mark.parametrize("theme", [pytest.param("Light", marks=pytest.mark.thorough), "Dark"])
+def test_contrast_is_enough_in_both_modes(tab, theme):
     """WCAG's 4.5 to 1, for all text."""
-    page, frame = tab(new_page() if dark else None, tag=TAGS[1])
-    if dark:
-        page.get_by_role("button", name="Menu for changing light or dark theme").click()
-        page.get_by_role("menuitem", name="Dark").click()
-        expect(frame.locator(".attention.dark")).to_have_count(1)
-    for view in ("grid", "heat", "lines"):
-        frame.locator(f"[name=view-{view}]").click()
-        frame.locator(".picture svg").wait_for()
-        contrasts = frame.locator(".attention").evaluate(CONTRASTS)
-        assert len(contrasts) > 20
-        assert [each for each in contrasts if each[1] < 4.5] == []
+    page, frame = tab(tag=TAGS[1])
+    choose_theme(page, frame, theme)
+    try:
+        for view in ("grid", "heat", "lines"):
+            frame.locator(f"[name=view-{view}]").click()
+            frame.locator(".picture svg").wait_for()
+            contrasts = frame.locator(".attention").evaluate(CONTRASTS)
+            assert len(contrasts) > 20
+            assert [each for each in contrasts if each[1] < 4.5] == []
+    finally:
+        choose_theme(page, frame, "Light")
 
 
 def test_the_reference_stands_beside_the_translation(tab):

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import comes
-from tests.tensorboard.conftest import LAYERS, STEPS, TAGS, drawn_weights, weights_of
+from tests.tensorboard.conftest import LAYERS, STEPS, TAGS, choose_theme, drawn_weights, weights_of
 from tf_transformer.inspection.pieces import shown
 from tf_transformer.inspection.sentence import Inspection
 from tf_transformer.tensorboard import write_page
@@ -30,12 +30,6 @@ def make_page(folder, new_page, source, target, layers, heads, fragment="", **op
     return page
 
 
-def dark_mode(page, frame):
-    page.get_by_role("button", name="Menu for changing light or dark theme").click()
-    page.get_by_role("menuitem", name="Dark").click()
-    expect(frame.locator(".attention.dark")).to_have_count(1)
-
-
 def fixed(frame, name):
     """A colour of the style sheet."""
     return frame.locator(".attention").evaluate("(node, name) => getComputedStyle(node).getPropertyValue(name)", name)
@@ -52,11 +46,17 @@ PIXEL_ROW = """async image => {
 }"""
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_scale_has_the_colours_of_the_weights(tab, new_page, log_dir, dark):
-    page, frame = tab(new_page() if dark else None)
-    if dark:
-        dark_mode(page, frame)
+@pytest.fixture(params=["Light", "Dark"])
+def themed(tab, request):
+    """The tab in either theme."""
+    page, frame = tab()
+    choose_theme(page, frame, request.param)
+    yield frame
+    choose_theme(page, frame, "Light")
+
+
+def test_the_scale_has_the_colours_of_the_weights(themed, log_dir):
+    frame = themed
     zero, one = ([int(fixed(frame, name)[at : at + 2], 16) for at in (1, 3, 5)] for name in ("--cell", "--ink"))
     _, _, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
     mean = expected["cross"][-1].astype(float).mean(axis=0)

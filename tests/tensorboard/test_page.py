@@ -1,11 +1,14 @@
 """The page from the disk, and in a notebook, in a real browser."""
 
+import contextlib
 import json
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 from playwright.sync_api import expect
 
+from tests.browser import make_page, new_context
 from tests.tensorboard.conftest import cell_of, saved
 from tf_transformer.inspection.sentence import Inspection
 from tf_transformer.tensorboard import show, write_page
@@ -22,10 +25,17 @@ def inspection(text="Ein </script> 강아지"):
     return Inspection(text, "a", source, target, attention, [0, 1, 2], False)
 
 
-def test_the_page_opens_from_the_disk_without_a_network(tmp_path, new_page):
+@pytest.fixture
+def offline_page(chromium, problems, no_problems):
+    """A page without a network."""
+    with new_context(chromium, offline=True) as context, contextlib.ExitStack() as stack:
+        yield make_page(context, problems, stack)
+
+
+def test_the_page_opens_from_the_disk_without_a_network(tmp_path, offline_page):
     found = inspection()
     path = write_page(tmp_path / "out put.html", [found, inspection("A B C")], "runs/<b>", ["Verweis", None])
-    page = new_page(offline=True)
+    page = offline_page
     requested = []
     page.on("request", lambda request: requested.append(request.url))
     page.goto(path.as_uri())

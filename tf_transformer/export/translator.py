@@ -61,7 +61,7 @@ class Translator(Exploring, tf.Module):
         >>> tokenizers = tt.train_tokenizers(pairs, vocab_size=290)
         >>> size = tokenizers.source.vocab_size
         >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=size, target_vocab_size=size, max_length=64)
-        >>> translator = tt.Translator(model, tokenizers)
+        >>> translator = tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=5))
         >>> translator.translate(["a dog", ""])["translation"].shape
         TensorShape([2])
         >>> translator.translate(["a dog"], beam_size=8, num_hypotheses=3)["score"].shape

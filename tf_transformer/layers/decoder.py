@@ -33,9 +33,9 @@ class DecoderLayer(StackLayer):
     Example:
         >>> import numpy as np
         >>> from tf_transformer import DecoderLayer
-        >>> x, context = np.ones((64, 50, 512), "float32"), np.ones((64, 43, 512), "float32")
+        >>> x, context = np.ones((8, 50, 512), "float32"), np.ones((8, 43, 512), "float32")
         >>> DecoderLayer(512, 8, 2048)(x, context).shape
-        TensorShape([64, 50, 512])
+        TensorShape([8, 50, 512])
     """
 
     def _make_sublayers(self) -> None:
@@ -114,8 +114,8 @@ class Decoder(Stack):
         >>> import numpy as np
         >>> from tf_transformer import Decoder
         >>> decoder = Decoder(num_layers=2, d_model=512, num_heads=8, dff=2048, vocab_size=8000)
-        >>> decoder(np.ones((64, 26), "int32"), np.ones((64, 62, 512), "float32")).shape
-        TensorShape([64, 26, 512])
+        >>> decoder(np.ones((8, 26), "int32"), np.ones((8, 62, 512), "float32")).shape
+        TensorShape([8, 26, 512])
     """
 
     layer_class = DecoderLayer

@@ -31,8 +31,8 @@ class EncoderLayer(StackLayer):
     Example:
         >>> import numpy as np
         >>> from tf_transformer import EncoderLayer
-        >>> EncoderLayer(512, 8, 2048)(np.ones((64, 43, 512), "float32")).shape
-        TensorShape([64, 43, 512])
+        >>> EncoderLayer(512, 8, 2048)(np.ones((8, 43, 512), "float32")).shape
+        TensorShape([8, 43, 512])
     """
 
     def __init__(self, *arguments: Any, window: int | None = None, **options: Any) -> None:
@@ -100,8 +100,8 @@ class Encoder(Stack):
         >>> import numpy as np
         >>> from tf_transformer import Encoder
         >>> encoder = Encoder(num_layers=2, d_model=512, num_heads=8, dff=2048, vocab_size=8500)
-        >>> encoder(np.ones((64, 62), "int32")).shape
-        TensorShape([64, 62, 512])
+        >>> encoder(np.ones((8, 62), "int32")).shape
+        TensorShape([8, 62, 512])
     """
 
     layer_class = EncoderLayer

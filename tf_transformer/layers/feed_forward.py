@@ -27,8 +27,8 @@ class FeedForward(keras.layers.Layer):
     Example:
         >>> import numpy as np
         >>> from tf_transformer import FeedForward
-        >>> FeedForward(512, 2048)(np.ones((64, 50, 512), "float32")).shape
-        TensorShape([64, 50, 512])
+        >>> FeedForward(512, 2048)(np.ones((8, 50, 512), "float32")).shape
+        TensorShape([8, 50, 512])
     """
 
     def __init__(

@@ -73,9 +73,9 @@ class Transformer(SequenceModel):
         >>> import numpy as np
         >>> from tf_transformer import Transformer
         >>> model = Transformer(2, 512, 8, 2048, input_vocab_size=8500, target_vocab_size=8000)
-        >>> source, target = np.ones((64, 38), "int32"), np.ones((64, 36), "int32")
+        >>> source, target = np.ones((8, 38), "int32"), np.ones((8, 36), "int32")
         >>> model((source, target)).shape
-        TensorShape([64, 36, 8000])
+        TensorShape([8, 36, 8000])
     """
 
     def __init__(

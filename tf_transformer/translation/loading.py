@@ -118,7 +118,7 @@ def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **opt
         ...     save_recipe(tt.load_recipe("train/recipes/demo.yaml"), run.recipe)
         ...     tokenizers.save(run.tokenizer)
         ...     model.save(run.best)
-        ...     translator = tt.load_translator(f"{folder}/runs/small", beam_size=2)
+        ...     translator = tt.load_translator(f"{folder}/runs/small", beam_size=2, extra_length=5)
         >>> translator.translate(["a dog", ""])["translation"].shape
         TensorShape([2])
     """

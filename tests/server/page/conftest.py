@@ -4,9 +4,24 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.browser import running_chromium
+
+
+@pytest.fixture(scope="package")
+def chromium():
+    """One for all files."""
+    with running_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def lasting_page(context, server):
+    """Keeps what it has loaded at hand for the others, which then take half the time."""
+    context.new_page().goto(server.url)
+
 
 @pytest.fixture
-def open_page(new_page, server):
+def open_page(new_page, server, lasting_page):
     """Opens the page, with a text in its address; no request may go to another host."""
     asked = []
 

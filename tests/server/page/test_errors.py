@@ -10,20 +10,26 @@ from tests.browser import comes
 from tests.server.page.looking import GERMAN, SENTENCE, is_in_view, marked, texts_of, translated, word
 
 
+def fail(page, *answers):
+    """The page's next requests to translate get these answers instead."""
+    left = list(answers)
+
+    def answer(route):
+        if not left:
+            return route.continue_()
+        given = left.pop(0)
+        return route.abort() if given is None else route.fulfill(**given)
+
+    page.route("**/page/translate", answer)
+
+
 @pytest.fixture
 def failing(open_page, problems):
-    """A page whose next requests to translate get these answers instead; the browser tells the console of them."""
+    """Opens a page whose first requests fail; the browser tells the console of them."""
 
     def opened(*answers):
-        page, left = open_page(), list(answers)
-
-        def answer(route):
-            if not left:
-                return route.continue_()
-            given = left.pop(0)
-            return route.abort() if given is None else route.fulfill(**given)
-
-        page.route("**/page/translate", answer)
+        page = open_page()
+        fail(page, *answers)
         return page
 
     yield opened
@@ -35,28 +41,28 @@ def refusal(status, message, **headers):
     return {"status": status, "headers": headers, "body": json.dumps({"error": message})}
 
 
-@pytest.mark.parametrize(
-    ("answers", "told"),
-    [
-        ([refusal(429, "too many", **{"Retry-After": "1"})], "The server is busy. Trying again"),
-        ([refusal(503, "the server is starting", **{"Retry-After": "1"})], "The server is starting. Trying again"),
-        (
-            [refusal(503, "the server is starting", **{"Retry-After": "0.1"})] * 8,
-            "The server is starting. Trying again",
-        ),
-        ([refusal(503, "the server is draining", **{"Retry-After": "1"})], "The server is about to end. Trying again"),
-        ([None], "The server can’t be reached. Trying again"),
-        ([refusal(502, "")], "The server does not answer. Trying again"),
-    ],
-    ids=["busy", "starting", "starting for long", "draining", "out of reach", "proxy"],
-)
-def test_what_may_pass_is_told_and_tried_again(failing, answers, told):
-    page = failing(*answers)
-    texts = texts_of(page, "#status")
-    page.fill("#source", SENTENCE)
-    translated(page, GERMAN)
-    assert any(text.startswith(told) for text in texts())
-    comes(page, lambda: page.inner_text("#status") == "")
+SOON = {"Retry-After": "0.1"}
+PASSING = [
+    ([refusal(429, "too many", **SOON)], "The server is busy. Trying again"),
+    ([refusal(503, "the server is starting", **SOON)], "The server is starting. Trying again"),
+    ([refusal(503, "the server is starting", **SOON)] * 8, "The server is starting. Trying again"),
+    ([refusal(503, "the server is draining", **SOON)], "The server is about to end. Trying again"),
+    ([None], "The server can’t be reached. Trying again"),
+    ([refusal(502, "", **SOON)], "The server does not answer. Trying again"),
+]
+
+
+def test_what_may_pass_is_told_and_tried_again(failing):
+    page = failing()
+    for answers, told in PASSING:
+        fail(page, *answers)
+        texts = texts_of(page, "#status")
+        page.fill("#source", SENTENCE)
+        translated(page, GERMAN)
+        assert any(text.startswith(told) for text in texts())
+        comes(page, lambda: page.inner_text("#status") == "")
+        page.fill("#source", "")
+        translated(page, "")
 
 
 def test_what_does_not_pass_is_told_and_left(failing):
@@ -91,27 +97,34 @@ def test_a_server_that_wants_a_key_is_asked_for_it(failing):
     assert keys[:3] == [None, "Bearer wrong", "Bearer right"]
 
 
-SCREENS = pytest.mark.parametrize("screen", [(1280, 800), (390, 844)], ids=["desktop", "phone"])
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 
-@SCREENS
-def test_a_text_above_the_limit_is_not_sent(open_page, screen):
-    page = open_page(SENTENCE, viewport=dict(zip(("width", "height"), screen, strict=True)))
-    word(page, "Haus").hover()
-    comes(page, lambda: marked(page, "#target"))
-    page.fill("#source", "a " * 10_001)
-    page.wait_for_selector("#status.problem:has-text('20,002 characters; at most 20,000')")
-    assert is_in_view(page, "#source-name") and is_in_view(page, "#status")
-    translated(page, "")
-    assert not marked(page, "#behind") and page.locator("#offer").is_hidden() and page.locator("#explore").is_hidden()
+def test_a_text_above_the_limit_is_not_sent(open_page):
+    page = open_page()
+    for screen in (DESKTOP, PHONE):
+        page.set_viewport_size(screen)
+        page.fill("#source", SENTENCE)
+        translated(page, GERMAN)
+        word(page, "Haus").hover()
+        comes(page, lambda: marked(page, "#target"))
+        page.fill("#source", "a " * 10_001)
+        page.wait_for_selector("#status.problem:has-text('20,002 characters; at most 20,000')")
+        assert is_in_view(page, "#source-name") and is_in_view(page, "#status")
+        translated(page, "")
+        assert not marked(page, "#behind")
+        assert page.locator("#offer").is_hidden() and page.locator("#explore").is_hidden()
 
 
-@SCREENS
-def test_a_sentence_that_is_cut_is_told_in_view(open_page, screen):
-    page = open_page(viewport=dict(zip(("width", "height"), screen, strict=True)))
-    page.fill("#source", "a man sees the house and " * 100)
-    page.wait_for_selector("#status.problem:has-text('longer than the model takes')")
-    assert is_in_view(page, "#source-name") and is_in_view(page, "#status")
+def test_a_sentence_that_is_cut_is_told_in_view(open_page):
+    page = open_page()
+    for screen in (DESKTOP, PHONE):
+        page.set_viewport_size(screen)
+        page.fill("#source", "")
+        translated(page, "")
+        page.fill("#source", "a man sees the house and " * 100)
+        page.wait_for_selector("#status.problem:has-text('longer than the model takes')")
+        assert is_in_view(page, "#source-name") and is_in_view(page, "#status")
 
 
 def test_offline_and_back(failing):

@@ -183,8 +183,9 @@ def test_a_text_is_never_markup(open_page):
 
     page.route("**/page/search", lambda route: route.fulfill(json=hostile(route.fetch().json())))
     page.route("**/page/sentence", lambda route: route.fulfill(json=hostile(route.fetch().json())))
-    page.fill("#source", f"{SENTENCE} {ODD[0]}")
-    page.wait_for_timeout(1500)
+    with page.expect_response("**/page/search"):
+        page.fill("#source", f"{SENTENCE} {ODD[0]}")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     page.click("#tab-alternatives")
     page.wait_for_selector(".alternatives")
     assert before and not page.locator("main img, main script").count()

@@ -185,6 +185,7 @@ def test_copying_gives_the_translation(open_page, server):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
     page.click("#copy")
     comes(page, lambda: page.evaluate("navigator.clipboard.readText()") == GERMAN)
+    page.context.clear_permissions()
 
 
 # -- the search and attention ----
