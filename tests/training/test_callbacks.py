@@ -140,7 +140,7 @@ def test_an_interrupted_save_leaves_no_half_checkpoint(small, tmp_path, monkeypa
 )
 def test_epochs_and_training_end_at_their_steps(steps, begun, ends):
     model = keras.Sequential([keras.Input([3]), keras.layers.Dense(1)])
-    model.compile("sgd", "mse", jit_compile=False)
+    model.compile("sgd", "mse", run_eagerly=True)
     model.optimizer.build(model.trainable_variables)
     model.optimizer.iterations.assign(begun)
     data = tf.data.Dataset.from_tensors((np.ones((2, 3)), np.ones((2, 1)))).repeat()
@@ -171,7 +171,7 @@ def test_the_pace_is_that_of_training_alone(monkeypatch, validate):
     monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     schedule = TransformerSchedule(11, 5)
     model = keras.Sequential([keras.layers.Embedding(11, 11)])
-    model.compile(keras.optimizers.Adam(schedule), SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)
+    model.compile(keras.optimizers.Adam(schedule), SmoothedCrossEntropy(), metrics=[TokenCount()], run_eagerly=True)
 
     lengths = [1, 4, 2, 4, 3, 3]  # of two epochs, three batches each
     labels = np.array([[6] * length + [0] * (4 - length) for length in lengths])
@@ -198,7 +198,7 @@ def test_the_pace_of_an_epoch_that_is_gone_on_with_is_that_of_all_of_it(monkeypa
 
     def fit(steps: int, tokens: int, save: bool) -> keras.callbacks.History:
         model = keras.Sequential([keras.Input([4]), keras.layers.Embedding(11, 11)])
-        model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)
+        model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], run_eagerly=True)
         model.optimizer.build(model.trainable_variables)
         labels = np.array([[6] * tokens + [0] * (4 - tokens)])
         model.evaluate(labels, labels, verbose=0)  # so that the metric is there
@@ -218,7 +218,7 @@ def test_the_pace_of_an_epoch_that_is_gone_on_with_is_that_of_all_of_it(monkeypa
 
 def test_pace_does_not_mind_an_evaluation_of_its_own():
     model = keras.Sequential([keras.layers.Embedding(11, 11)])
-    model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)
+    model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], run_eagerly=True)
     figures = model.evaluate(LABELS, LABELS, callbacks=[Pace()], verbose=0, return_dict=True)
     assert figures["tokens"] == 5
 
