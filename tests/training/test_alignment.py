@@ -113,7 +113,7 @@ def expected():
         {"parts": 2, "beside": 2},
         pytest.param({"parts": 12}, marks=pytest.mark.thorough),
         {"loss": SmoothedCrossEntropy(0.1, r_drop=2.0, alignment_weight=WEIGHT)},
-        {"loss": SmoothedCrossEntropy(0.1, r_drop=2.0, alignment_weight=WEIGHT), "parts": 3},
+        {"loss": SmoothedCrossEntropy(0.1, r_drop=2.0, alignment_weight=WEIGHT), "parts": 2},
     ],
     ids=["whole", "graph", "parts", "side by side", "both", "more parts than rows", "R-Drop", "R-Drop in parts"],
 )
