@@ -71,6 +71,7 @@ def test_a_file_keeps_what_was_compiled_and_how_many_parts_a_batch_is_worked_on_
     assert (loaded.gradient_accumulation, loaded.parallel_parts) == (3, 2)
     assert loaded.loss.label_smoothing == 0.1
     for each in model, loaded:
+        each.gradient_accumulation = each.parallel_parts = 1
         with eagerly():
             each.train_on_batch((SOURCE, TARGET), LABELS)
         assert int(each.optimizer.iterations) == 2
@@ -132,7 +133,8 @@ def test_fit_and_predict_tell_what_is_no_pair(model):
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_ids_may_come_as_floats(dtype):
     """As those of a `keras.Input` do of which no dtype is told; the model's precision has not all of them."""
-    model = fitted(dtype=dtype)
+    model = small(dtype=dtype)
+    model((SOURCE, TARGET))
     context = model.encoder(SOURCE)
     calls = [
         lambda source, target: model((source, target)),

@@ -27,7 +27,8 @@ def run(tmp_path_factory) -> tuple[RunDirectory, str]:
     write_pairs(folder)
     console = Console(file=io.StringIO(), width=500)
     changes = {"model__kind": "recurrent", "model__d_model": 64, "evaluation__beam_size": 1}
-    changes |= {"training__steps": 150, "training__validate_every": 150, "tensorboard__attention": 1}
+    changes |= {"training__steps": 75, "training__validate_every": 75, "tensorboard__attention": 1}
+    changes |= {"training__warmup_steps": 20, "training__learning_rate_scale": 1.5}
     recipe = load_recipe(RECIPE, settings(folder, **changes))
     return train(recipe, folder / "run", console), console.file.getvalue()
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.bounded import eventually, started, turned_on
-from tests.cli.command import COMMAND, contents
+from tests.cli.command import COMMAND, assert_mistake, contents
 from tests.distributed.workers import workers
 from tests.runs.test_going_on import assert_same
 from tests.tiny_run import RECIPE, settings, write_pairs
@@ -30,7 +30,7 @@ SECONDS = 900  # for what takes one where the machine has nothing else to do
 STOPS_WITHIN = 120  # likewise
 
 
-def command(folder, name, *more, **changes):
+def training(folder, name, *more, **changes):
     overrides = [part for each in settings(folder, **{**CHANGES, **changes}) for part in ("--set", each)]
     return [COMMAND, "train", RECIPE, *overrides, "--run-dir", folder / name, *more]
 
@@ -64,7 +64,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(folder):
     """A training of two workers that nothing disturbed: what it wrote, and what it told."""
-    with launch(command(folder, "whole")) as process:
+    with launch(training(folder, "whole")) as process:
         told = ends(process)
     return RunDirectory.open(folder / "whole"), told
 
@@ -72,7 +72,7 @@ def whole(folder):
 @pytest.fixture(scope="module")
 def killed(folder):
     """Two workers, started by hand, of which one is killed: the chief's status, and what it told."""
-    with workers([command(folder, "killed")] * 2) as (chief, other):
+    with workers([training(folder, "killed")] * 2) as (chief, other):
         wait_for_state(folder, "killed", 8, chief.process)
         other.process.send_signal(signal.SIGKILL)
         return chief.ends(STOPS_WITHIN)
@@ -103,7 +103,7 @@ def test_a_killed_worker_ends_the_other_soon_and_in_words(killed):
 @pytest.mark.slow
 def test_the_restarted_job_goes_on_exactly(folder, killed, whole):
     """To the bit."""
-    with launch(command(folder, "killed")) as process:
+    with launch(training(folder, "killed")) as process:
         _, told = ends(process)
     assert "resuming from step" in told
     assert_same(RunDirectory.open(folder / "killed"), whole[0])
@@ -111,27 +111,28 @@ def test_the_restarted_job_goes_on_exactly(folder, killed, whole):
 
 def test_a_mistake_is_told_once(folder):
     before = contents(folder)
-    with launch(command(folder, "mistake", tokenizer__vocab_size=5000)) as process:
+    with launch(training(folder, "mistake", tokenizer__vocab_size=5000)) as process:
         out, told = ends(process, status=2)
     assert out == ""
     assert told.startswith("tf-transformer: tokenizer.vocab_size 5000 is larger than") and told.count("\n") == 1
     assert contents(folder) == before
 
 
-def test_workers_do_not_go_with_one_device_or_with_others(folder):
-    environment = {**os.environ, "TF_CONFIG": worker_configs(2)[0]}
-    for told, changes, options in (
-        ("training.distribution is single", {"training__distribution": "single"}, {}),
-        ("TF_CONFIG already names the workers", {}, {"env": environment}),
+def test_workers_do_not_go_with_one_device_or_with_others(folder, command, monkeypatch):
+    for told, changes, config in (
+        ("training.distribution is single", {"training__distribution": "single"}, ""),
+        ("TF_CONFIG already names the workers", {}, worker_configs(2)[0]),
     ):
-        with launch(command(folder, "mistake", **changes), **options) as process:
-            out, line = ends(process, status=2)
-        assert out == "" and line.startswith(f"tf-transformer: --workers is 2, but {told}") and line.count("\n") == 1
+        monkeypatch.setenv("TF_CONFIG", config)
+        _, *words = training(folder, "mistake", "--workers", 2, **changes)
+        outcome = command(*words)
+        assert_mistake(outcome, f"tf-transformer: --workers is 2, but {told}")
+        assert outcome.out == b""
 
 
 def told_at(number, folder, name, status):
     """What a training tells that is sent a signal; it leaves no process."""
-    with launch(command(folder, name, training__steps=1_000_000)) as process:
+    with launch(training(folder, name, training__steps=1_000_000)) as process:
         wait_for_state(folder, name, 8, process)
         process.send_signal(number)
         _, told = ends(process, status)
@@ -160,7 +161,7 @@ def test_a_launcher_whose_terminal_goes_leaves_no_process(folder):
 
 @pytest.mark.slow
 def test_a_killed_chief_ends_the_others(folder):
-    with workers([command(folder, "headless", training__steps=1_000_000)] * 3) as (chief, *others):
+    with workers([training(folder, "headless", training__steps=1_000_000)] * 3) as (chief, *others):
         wait_for_state(folder, "headless", 8, chief.process)
         chief.process.send_signal(signal.SIGKILL)
         for other in others:

@@ -122,6 +122,12 @@ def test_workers_that_differ_are_told_so_all_of_them(two):
         assert "differ in their vocabulary" in each["disagreement"]
 
 
+def test_operations_take_one_thread_unless_tensorflow_is_at_work(two):
+    """Which parts side by side need: said before each worker's strategy was made, and once more behind its training."""
+    expected = {"set at first": True, "set later": False, "of an operation": 1, "operations at once": 3}
+    assert [part(each, "threads/") for each in two] == [expected] * 2
+
+
 @pytest.mark.thorough
 def test_keras_needs_the_mend(tmp_path):
     """Where this fails, Keras has mended it: drop that part of `MultiWorkerStrategy.reduce`, or all of it."""

@@ -2,6 +2,7 @@
 
 `TF_CONFIG=... python -m tests.distributed.worker FILE CASE...` writes weights and figures to FILE (.npz); in the case
 `mend`, what Keras does without the mend for it. NumPy draws the batches, so that all processes have the same ones.
+Operations take one thread each, as `parallel_parts` has them; what came of that is written too.
 """
 
 import sys
@@ -21,6 +22,7 @@ from tf_transformer import (
 )
 from tf_transformer.distributed.cluster import read_cluster
 from tf_transformer.distributed.multi_worker import MultiWorkerStrategy, check_agreement, worker_share
+from tf_transformer.distributed.strategy import set_single_threaded_operations
 from tf_transformer.training import TokenCount
 
 STEPS = 20
@@ -128,8 +130,12 @@ def disagreement(strategy: tf.distribute.Strategy) -> str:
 
 
 if __name__ == "__main__":
+    set_at_first = set_single_threaded_operations(3)
     strategy = make_strategy("mirrored")
     cases = sys.argv[2:]
     found = dict(without_the_mend(strategy) if cases == ["mend"] else outcome(strategy, cases))
     found["disagreement"] = disagreement(strategy)
+    found["threads/set at first"], found["threads/set later"] = set_at_first, set_single_threaded_operations(2)
+    found["threads/of an operation"] = tf.config.threading.get_intra_op_parallelism_threads()
+    found["threads/operations at once"] = tf.config.threading.get_inter_op_parallelism_threads()
     np.savez(sys.argv[1], **found)

@@ -57,11 +57,11 @@ def test_checkpoints_of_different_models_are_refused(run, other):
     assert not run.average.exists()
 
 
-@pytest.mark.parametrize("last", [0, -1])
-def test_none_can_not_be_averaged(run, last):
+def test_none_can_not_be_averaged(run):
     checkpoint(run, 10)
-    with pytest.raises(UserError, match="give at least 1"):
-        average_checkpoints(run, last=last)
+    for last in (0, -1):
+        with pytest.raises(UserError, match="give at least 1"):
+            average_checkpoints(run, last=last)
     assert not run.average.exists()
 
 

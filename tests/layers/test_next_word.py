@@ -52,7 +52,7 @@ def test_behind_the_end_it_is_nothing():
 
 
 def model_of(next_word, **changes):
-    sizes = {"num_layers": 2, "d_model": 16, "num_heads": 2, "dff": 24, "max_length": 32, "share_embeddings": "none"}
+    sizes = {"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 24, "max_length": 32, "share_embeddings": "none"}
     model = Transformer(**sizes, input_vocab_size=20, target_vocab_size=20, next_word=next_word, **changes)
     model.build(((None, None), (None, None)))
     return reference.randomise(model)
@@ -82,7 +82,7 @@ def test_the_decoder_reads_it_with_the_embeddings(norm_first):
                 added[row, position] = context[row, opening[word]]
     assert np.any(added) and not np.all(np.any(added, axis=2))
     expected, _ = reference.transformer(
-        reference.weights_of(model), source, target, 2, 2, norm_first, "sinusoidal", "none", added
+        reference.weights_of(model), source, target, 1, 2, norm_first, "sinusoidal", "none", added
     )
     np.testing.assert_allclose(model((source, target)), expected, rtol=0, atol=2e-5)
 

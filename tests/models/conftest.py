@@ -11,7 +11,7 @@ class AsAskedFor(dict):
         return self[share]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def over_logits():
     """Keras's own steps, for each way of sharing embeddings that a test asks for."""
     return AsAskedFor()

@@ -1,5 +1,7 @@
 """A small model and a batch for tests of steps, and Keras's own step to hold them to."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -83,6 +85,7 @@ def train(*arguments, steps=2, rows=ROWS, **options):
     return figures, model.get_weights()
 
 
+@functools.cache
 def untrained_weights(share):
     """What training begins with."""
     model = compiled(share)

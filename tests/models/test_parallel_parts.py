@@ -1,8 +1,9 @@
-"""Operations of one thread, which parts side by side need: TensorFlow takes them only before its first work."""
+"""Where operations can't take one thread each, which parts side by side need, that is told.
+
+That they do in a process of its own, tests/distributed/test_multi_worker.py sees in its workers.
+"""
 
 import io
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -12,21 +13,6 @@ from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer import experiment, load_recipe
 from tf_transformer.distributed.strategy import set_single_threaded_operations
 from tf_transformer.errors import UserError
-
-PROGRAM = """
-import tensorflow as tf
-from tf_transformer.distributed.strategy import set_single_threaded_operations
-
-print(set_single_threaded_operations(3))
-print(tf.config.threading.get_intra_op_parallelism_threads(), tf.config.threading.get_inter_op_parallelism_threads())
-tf.constant(1)
-print(set_single_threaded_operations(2))
-"""
-
-
-def test_operations_take_one_thread_unless_tensorflow_is_at_work():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "1", "3", "False"]
 
 
 def test_with_a_gpu_they_are_refused(monkeypatch):

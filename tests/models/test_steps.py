@@ -48,7 +48,7 @@ def test_the_step_that_xla_compiles_is_the_step_over_logits(parts, over_logits):
     assert_same(train("target", parts=parts, xla=True), over_logits["target"])
 
 
-@pytest.mark.parametrize("share", ["all", "none"])
+@pytest.mark.parametrize("share", ["all", pytest.param("none", marks=pytest.mark.thorough)])
 def test_three_parts_of_ten_rows_are_one_batch(share, over_logits):
     """They don't divide, nor have the parts alike many tokens; those that XLA compiles share the target's matrices."""
     assert_same(train(share, parts=3), over_logits[share])
@@ -65,8 +65,7 @@ def test_parts_side_by_side_are_one_batch(share, parts, beside, over_logits):
 
 def test_more_parts_than_rows_are_one_batch():
     usual = train(loss=OverLogits(0.1), rows=2, steps=1)
-    for parts in ({"parts": 3}, {"beside": 3}):
-        assert_same(train(rows=2, steps=1, **parts), usual)
+    assert_same(train(rows=2, steps=1, parts=2, beside=2), usual)
 
 
 @pytest.mark.thorough
@@ -87,7 +86,7 @@ def test_parts_drop_other_numbers(parts):
     assert loss(twice, **parts) != pytest.approx(loss((inputs, labels)), rel=1e-3)
 
 
-@pytest.mark.parametrize("parts", [{}, {"parts": 3}, {"beside": 3}], ids=str)
+@pytest.mark.parametrize("parts", [{}, {"parts": 2, "beside": 2}], ids=str)
 def test_a_batch_of_padding_alone_changes_nothing(parts):
     model = compiled(**parts)
     inputs, labels = batch()
@@ -100,11 +99,12 @@ def test_a_batch_of_padding_alone_changes_nothing(parts):
 
 
 def test_fit_and_evaluate_take_these_steps():
-    """Over batches of 4, 4 and 2 rows, in a graph; another metric, which needs logits, makes `fit` go over them.
+    """Over batches of 4 and 2 rows, in a graph; another metric, which needs logits, makes `fit` go over them.
 
     The graph is traced once: what makes variables while it is traced, as for momentum, would be traced again.
     """
     inputs, labels = batch()
+    inputs, labels = tuple(ids[:6] for ids in inputs), labels[:6]
     outcomes, traced = [], []
 
     class Counting(Transformer):

@@ -8,9 +8,26 @@ from tests.eager import eagerly
 from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
+from tf_transformer.experiment import runner
 from tf_transformer.runs.directory import RunDirectory
 
 STOPPED = 5  # in the middle of an epoch
+
+
+class Begun(Exception):
+    """All is there that the first step needs."""
+
+
+@pytest.fixture
+def until_it_begins(monkeypatch):
+    """Trainings end before their first step, and make no batches, which takes longest."""
+
+    def begun(model, recipe, run, *others):
+        raise Begun(others[-1])  # the step of the other run's state
+
+    monkeypatch.setattr(runner, "tell_data", lambda *arguments: None)
+    monkeypatch.setattr(runner, "recipe_batches", lambda *arguments: None)
+    monkeypatch.setattr(runner, "fit", begun)
 
 
 @pytest.fixture(scope="session")

@@ -10,23 +10,19 @@ import pytest
 from tests.bounded import SECONDS
 from tests.cli.command import contents
 from tests.experiment.small_recipe import ctrl_c_after
+from tests.runs.conftest import Begun
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer import experiment, load_recipe
 from tf_transformer.errors import UserError
-from tf_transformer.experiment import runner
 from tf_transformer.runs import resuming
 from tf_transformer.runs.directory import RunDirectory
 
 CHANGES = {"training__steps": 6, "training__validate_every": 3, "training__save_every_seconds": 60}
 
 
-class Begun(Exception):
-    """All is there that the first step needs."""
-
-
 @pytest.fixture(scope="module")
-def stopped(eager, tmp_path_factory):
-    """A recipe, and the folder of a run by it that was stopped."""
+def stopped_by_command(eager, tmp_path_factory):
+    """A recipe that a command gives too, and the folder of a run by it that was stopped."""
     folder = tmp_path_factory.mktemp("beginning")
     (folder / "data").mkdir()
     write_pairs(folder / "data")
@@ -37,9 +33,9 @@ def stopped(eager, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def killed(stopped):
+def killed(stopped_by_command):
     """A run that a process began from the state of the one that was stopped, and copies of it at each moment."""
-    folder = stopped[1].parent
+    folder = stopped_by_command[1].parent
     given = settings(folder / "data", **CHANGES)
     (folder / "copies").mkdir()
     words = ["train", RECIPE, *(word for each in given for word in ("--set", each))]
@@ -52,18 +48,6 @@ def killed(stopped):
     return folder / "run", list(copies.values())
 
 
-@pytest.fixture
-def until_it_begins(monkeypatch):
-    """Trainings end before their first step, and make no batches, which takes longest."""
-
-    def begun(model, recipe, run, *others):
-        raise Begun(others[-1])  # the step of the other run's state
-
-    monkeypatch.setattr(runner, "tell_data", lambda *arguments: None)
-    monkeypatch.setattr(runner, "recipe_batches", lambda *arguments: None)
-    monkeypatch.setattr(runner, "fit", begun)
-
-
 def without_what_is_no_state(folder):
     """What a training needs and leaves: neither the lock nor folders made early."""
     return {name: held for name, held in contents(folder).items() if held is not None and not name.endswith("/lock")}
@@ -72,12 +56,12 @@ def without_what_is_no_state(folder):
 @pytest.mark.parametrize(
     "moments", [pytest.param("some", marks=pytest.mark.thorough), pytest.param("all", marks=pytest.mark.slow)]
 )
-def test_the_same_command_begins_it_whatever_was_there(stopped, killed, until_it_begins, tmp_path, moments):
+def test_the_same_command_begins_it_whatever_was_there(stopped_by_command, killed, until_it_begins, tmp_path, moments):
     """With auto it goes on as soon as it is written down whose state it begins from.
 
     Of some moments every second copy before that is gone on with, and from then on each, in one of the two ways.
     """
-    (recipe, stopped), (whole, copies) = stopped, killed
+    (recipe, stopped), (whole, copies) = stopped_by_command, killed
     before = contents(stopped)
     written = [copy for copy in copies if (RunDirectory(copy).training_state / resuming.START).exists()]
     unwritten = [copy for copy in copies if copy not in written]
@@ -96,9 +80,8 @@ def test_the_same_command_begins_it_whatever_was_there(stopped, killed, until_it
 
 
 def test_where_the_other_state_is_gone_before_it_was_copied_that_is_told(stopped, until_it_begins, tmp_path):
-    recipe, stopped = stopped
-    other = tmp_path / "stopped"
-    shutil.copytree(stopped, other)
+    recipe, run = stopped
+    other = run.path
     with pytest.raises(Begun):
         experiment.train(recipe, tmp_path / "run", resume=other)
     shutil.rmtree(next((tmp_path / "run" / "training_state").glob("step-*")))
@@ -112,10 +95,10 @@ def test_where_the_other_state_is_gone_before_it_was_copied_that_is_told(stopped
 
 def test_a_training_of_its_own_is_not_begun_anew_from_another(stopped, until_it_begins, tmp_path):
     """Not even one that was broken off before its first state."""
-    recipe, stopped = stopped
+    recipe, run = stopped
     with pytest.raises(Begun):
         experiment.train(recipe, tmp_path / "own")
     before = contents(tmp_path / "own")
     with pytest.raises(UserError, match="own: contains another run"):
-        experiment.train(recipe, tmp_path / "own", resume=stopped)
+        experiment.train(recipe, tmp_path / "own", resume=run.path)
     assert contents(tmp_path / "own") == before

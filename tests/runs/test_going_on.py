@@ -20,7 +20,6 @@ import pytest
 import tf_transformer.models.transformer  # noqa: F401  Keras loads the class once it is imported
 from tests.bounded import eventually, started
 from tests.cli.command import COMMAND, contents
-from tests.experiment.small_recipe import ctrl_c_after
 from tests.experiment.test_experiment import figures
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer import experiment, load_recipe
@@ -143,33 +142,23 @@ def assert_same(run: RunDirectory, other: RunDirectory) -> None:
             assert ours[tag] == theirs[tag]  # each step once
 
 
-def train(folder: Path, run: RunDirectory, resume="auto", **changes):
-    return experiment.train(load_recipe(RECIPE, overrides(folder, **changes)), run.path, resume=resume)
-
-
-@pytest.fixture(scope="module")
-def stopped(folder, eager):
-    """A run that Ctrl-C ended in this process."""
-    run = RunDirectory(folder / "stopped")
-    with ctrl_c_after(2):
-        train(folder, run)
-    return run
-
-
-def test_a_training_that_was_broken_off_is_left_alone_by_others(folder, stopped):
-    before = contents(stopped.path)
+def test_a_training_that_was_broken_off_is_left_alone_by_others(stopped):
+    recipe, run = stopped
+    before = contents(run.path)
     with pytest.raises(UserError, match="contains another run"):
-        train(folder, stopped, "never")
+        experiment.train(recipe, run.path, resume="never")
+    other = recipe.model_copy(update={"seed": 3, "model": recipe.model.model_copy(update={"dff": 64})})
     with pytest.raises(UserError, match=r"differs in seed, model\.dff"):
-        train(folder, stopped, model__dff=32, seed=3)
-    assert contents(stopped.path) == before
+        experiment.train(other, run.path)
+    assert contents(run.path) == before
 
 
-def test_a_second_process_is_refused_while_one_trains(folder, stopped):
+def test_a_second_process_is_refused_while_one_trains(stopped):
     """The training that ended has left no lock behind: this one takes it."""
-    with stopped.locked(), pytest.raises(UserError, match=r"another process is training here \(process \d+ on "):
-        train(folder, stopped)
-    with stopped.locked():
+    recipe, run = stopped
+    with run.locked(), pytest.raises(UserError, match=r"another process is training here \(process \d+ on "):
+        experiment.train(recipe, run.path)
+    with run.locked():
         pass
 
 
@@ -195,7 +184,7 @@ def test_killed_stopped_and_with_a_damaged_state_it_ends_as_if_nothing_had_been(
     assert_same(killed, whole)
     assert not killed.is_unfinished()
     with pytest.raises(UserError, match="contains a finished training"):
-        train(folder, killed)
+        experiment.train(load_recipe(RECIPE, overrides(folder)), killed.path)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from tests.bounded import eventually, started
 from tests.cli.command import contents
 from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.experiment.test_experiment import first_batches
-from tests.runs.conftest import STOPPED
+from tests.runs.conftest import STOPPED, Begun
 from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import experiment, load_recipe
@@ -45,9 +45,19 @@ def trained(eager, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(eager, stopped_once, tmp_path_factory):
-    """A run by the recipe of the one that was stopped, which nothing disturbed."""
-    return experiment.train(stopped_once[0], tmp_path_factory.mktemp("undisturbed") / "run")
+def prepared_first(eager, stopped_once, tmp_path_factory):
+    """A run by the recipe of the one that was stopped, and what was told when its data was prepared before it."""
+    recipe, path, told = stopped_once[0], tmp_path_factory.mktemp("undisturbed") / "run", io.StringIO()
+    experiment.prepare(recipe, path, Console(file=told, width=300))
+    with pytest.MonkeyPatch.context() as patch:
+        nothing_is_prepared(patch)
+        return experiment.train(recipe, path), told.getvalue()
+
+
+@pytest.fixture
+def undisturbed(prepared_first):
+    """The run, which nothing disturbed. Nothing may be changed in it."""
+    return prepared_first[0]
 
 
 def with_data(recipe, **changes):
@@ -66,13 +76,11 @@ def nothing_is_prepared(monkeypatch):
     monkeypatch.setattr(preparing, "make_part", None)
 
 
-def test_a_training_finds_what_was_prepared_for_it(short, trained, tmp_path, console, monkeypatch):
-    experiment.prepare(short, tmp_path / "run", console)
-    assert "train: 24 of 24 pairs kept" in console.file.getvalue()
-    nothing_is_prepared(monkeypatch)
-    run = experiment.train(short, tmp_path / "run")
-    assert same_weights(run, trained)
-    assert not run.training_state.exists()
+def test_a_training_finds_what_was_prepared_for_it(prepared_first):
+    """That it has the weights of one that nothing was prepared for, the test of damage sees."""
+    run, told = prepared_first
+    assert "train: 24 of 24 pairs kept" in told
+    assert run.scores.is_file() and not run.training_state.exists()
 
 
 @pytest.mark.thorough
@@ -101,11 +109,11 @@ def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(
     assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
 
 
-def test_nothing_is_prepared_for_a_run_that_has_ended(trained):
-    before = contents(trained.path)
+def test_nothing_is_prepared_for_a_run_that_has_ended(undisturbed):
+    before = contents(undisturbed.path)
     with pytest.raises(UserError, match="contains a finished training"):
-        experiment.prepare(load_recipe(trained.recipe), trained.path, Console(quiet=True))
-    assert contents(trained.path) == before
+        experiment.prepare(load_recipe(undisturbed.recipe), undisturbed.path, Console(quiet=True))
+    assert contents(undisturbed.path) == before
 
 
 def test_of_two_that_begin_at_once_the_slower_leaves_the_other_s_folder(short, tmp_path, monkeypatch):
@@ -140,7 +148,7 @@ def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, undistur
     assert same_weights(run, undisturbed)
 
 
-def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped, console, tmp_path):
+def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped, until_it_begins, console, tmp_path):
     """And nothing of it is changed, so that the version that began it can finish it; another may begin from it."""
     loaded, run = stopped
     assert not find_beginning(loaded, RunDirectory(tmp_path / "other"), run.path).other_order
@@ -154,7 +162,8 @@ def test_a_run_of_an_earlier_order_of_batches_is_told_so(stopped, console, tmp_p
         ) as e:
             experiment.train(loaded, run.path)
         assert "\n" not in str(e.value) and contents(run.path) == before
-    experiment.train(loaded, tmp_path / "other", console, resume=run.path)
+    with pytest.raises(Begun):
+        experiment.train(loaded, tmp_path / "other", console, resume=run.path)
     assert "that run drew its batches in the order of another version" in console.file.getvalue()
     assert contents(run.path) == before
 

@@ -39,6 +39,15 @@ def model():
     return model
 
 
+@pytest.fixture
+def small():
+    """A model of one layer that has taken a step."""
+    model = keras.Sequential([keras.Input([3]), keras.layers.Dense(2)])
+    model.compile("adam", "mse", run_eagerly=True)
+    model.train_on_batch(np.ones((2, 3)), np.ones((2, 2)))
+    return model
+
+
 def go_to(model, step):
     """Makes a model that has trained to a step: its weights, and the optimizer's, tell the step."""
     model.optimizer.iterations.assign(step)
@@ -57,15 +66,15 @@ def variables(model):
 # -- Checkpoints ----
 
 
-def test_the_newest_and_the_best_stay(model, tmp_path):
+def test_the_newest_and_the_best_stay(small, tmp_path):
     checkpoints = Checkpoints(tmp_path, keep=2)
-    checkpoints.set_model(model)
+    checkpoints.set_model(small)
     perplexities = {1: 9.0, 20: 5.0, 30: 7.0, 100: 5.5, 1000: float("nan")}
     seen = {}
     for step, perplexity in perplexities.items():
-        go_to(model, step)
+        go_to(small, step)
         checkpoints.on_epoch_end(0, {"val_perplexity": perplexity})
-        seen[step] = variables(model)
+        seen[step] = variables(small)
     assert names(tmp_path) == ["best.keras", "step-00000100.keras", "step-00001000.keras"]
 
     for name, step in {"best": 20, "step-00000100": 100, "step-00001000": 1000}.items():
@@ -90,17 +99,17 @@ def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(model, tmp_path)
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
 
-def test_without_validation_nothing_is_best(model, tmp_path):
+def test_without_validation_nothing_is_best(small, tmp_path):
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.set_model(model)
+    checkpoints.set_model(small)
     checkpoints.on_epoch_end(0, {"loss": 1.0})
     checkpoints.on_epoch_end(1)
     assert names(tmp_path) == ["step-00000001.keras"]
 
 
-def test_an_interrupted_save_leaves_no_half_checkpoint(model, tmp_path, monkeypatch):
+def test_an_interrupted_save_leaves_no_half_checkpoint(small, tmp_path, monkeypatch):
     checkpoints = Checkpoints(tmp_path, keep=1)
-    checkpoints.set_model(model)
+    checkpoints.set_model(small)
     checkpoints.on_epoch_end(0, {"val_perplexity": 5.0})
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
@@ -108,8 +117,8 @@ def test_an_interrupted_save_leaves_no_half_checkpoint(model, tmp_path, monkeypa
         path.write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(model, "save", half)
-    go_to(model, 2)
+    monkeypatch.setattr(small, "save", half)
+    go_to(small, 2)
     with pytest.raises(KeyboardInterrupt):
         checkpoints.on_epoch_end(1, {"val_perplexity": 4.0})
     assert {path.name: path.read_bytes() for path in tmp_path.glob("[!.]*")} == before
@@ -131,7 +140,7 @@ def test_an_interrupted_save_leaves_no_half_checkpoint(model, tmp_path, monkeypa
 )
 def test_epochs_and_training_end_at_their_steps(steps, begun, ends):
     model = keras.Sequential([keras.Input([3]), keras.layers.Dense(1)])
-    model.compile("sgd", "mse", jit_compile=False)
+    model.compile("sgd", "mse", run_eagerly=True)
     model.optimizer.build(model.trainable_variables)
     model.optimizer.iterations.assign(begun)
     data = tf.data.Dataset.from_tensors((np.ones((2, 3)), np.ones((2, 1)))).repeat()
@@ -162,7 +171,7 @@ def test_the_pace_is_that_of_training_alone(monkeypatch, validate):
     monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     schedule = TransformerSchedule(11, 5)
     model = keras.Sequential([keras.layers.Embedding(11, 11)])
-    model.compile(keras.optimizers.Adam(schedule), SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)
+    model.compile(keras.optimizers.Adam(schedule), SmoothedCrossEntropy(), metrics=[TokenCount()], run_eagerly=True)
 
     lengths = [1, 4, 2, 4, 3, 3]  # of two epochs, three batches each
     labels = np.array([[6] * length + [0] * (4 - length) for length in lengths])
@@ -189,7 +198,7 @@ def test_the_pace_of_an_epoch_that_is_gone_on_with_is_that_of_all_of_it(monkeypa
 
     def fit(steps: int, tokens: int, save: bool) -> keras.callbacks.History:
         model = keras.Sequential([keras.Input([4]), keras.layers.Embedding(11, 11)])
-        model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)
+        model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], run_eagerly=True)
         model.optimizer.build(model.trainable_variables)
         labels = np.array([[6] * tokens + [0] * (4 - tokens)])
         model.evaluate(labels, labels, verbose=0)  # so that the metric is there
@@ -209,7 +218,7 @@ def test_the_pace_of_an_epoch_that_is_gone_on_with_is_that_of_all_of_it(monkeypa
 
 def test_pace_does_not_mind_an_evaluation_of_its_own():
     model = keras.Sequential([keras.layers.Embedding(11, 11)])
-    model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], jit_compile=False)
+    model.compile("sgd", SmoothedCrossEntropy(), metrics=[TokenCount()], run_eagerly=True)
     figures = model.evaluate(LABELS, LABELS, callbacks=[Pace()], verbose=0, return_dict=True)
     assert figures["tokens"] == 5
 

@@ -27,7 +27,7 @@ def rounds():
     global faults
     one_round()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(20):
+    for _ in range(8):
         one_round()
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
@@ -48,7 +48,7 @@ def faults(how: str, **environment: str) -> tuple[str, int]:
 
 
 def test_what_was_freed_is_had_again_without_the_system():
-    pages = 20 * 2**26 // os.sysconf("SC_PAGE_SIZE")
+    pages = 8 * 2**26 // os.sysconf("SC_PAGE_SIZE")
     _, without = faults("as ever")
     kept, with_it = faults("keep")
     assert kept == "True" and with_it < pages / 100 < without

@@ -202,8 +202,8 @@ def test_smoothing_must_leave_something_of_the_label(label_smoothing):
 def test_half_precision_as_keras_default_rounds_no_label(floatx):
     """bfloat16 has no 257, float16 no 2,049; and neither counts much further by ones."""
     random = np.random.default_rng(6)
-    labels = random.integers(2049, 4000, (30, 200)) | 1
-    logits = np.zeros((30, 200, 4000), "float32")
+    labels = random.integers(2049, 4000, (15, 200)) | 1
+    logits = np.zeros((15, 200, 4000), "float32")
     np.put_along_axis(logits, labels[..., None], 9.0, axis=-1)
     usual = keras.config.floatx()
     keras.config.set_floatx(floatx)
@@ -217,4 +217,4 @@ def test_half_precision_as_keras_default_rounds_no_label(floatx):
         keras.config.set_floatx(usual)
     assert float(value) == pytest.approx(by_definition(labels[:1, :5], logits[:1, :5], 0.1), rel=1e-5)
     assert perplexity == pytest.approx(1 + 3999 * np.exp(-9), rel=1e-5)
-    assert (accuracy, tokens) == (1, 6000)
+    assert (accuracy, tokens) == (1, 3000)

@@ -9,6 +9,7 @@ from tests.recipe.recipes import DEMO
 from tf_transformer import SmoothedCrossEntropy, load_recipe
 from tf_transformer.experiment import make_model
 from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.training.loss_scaling import LossScaling
 
 VOCABULARY, ROWS, LENGTH, STEPS = 20, 8, 6, 200
 SHRUNK = [
@@ -49,10 +50,9 @@ OPTIONS["several at once"] = [
     *OPTIONS["clipping"],
     *OPTIONS["R-Drop"],
 ]
-# The others, each alone, are slow. Parts and XLA are held to the plain step in test_steps.py, and the paper's model and
-# bfloat16 learn in other quick tests too.
-QUICK = {"float16", "several at once"}
-MARKS = dict.fromkeys(QUICK, ()) | dict.fromkeys(["paper", "bfloat16"], pytest.mark.thorough)
+# The others, each alone, are slow. Parts, XLA and float16 are held to the plain step in test_steps.py, and the paper's
+# model and bfloat16 learn in other quick tests too.
+MARKS = {"several at once": ()} | dict.fromkeys(["paper", "bfloat16", "float16"], pytest.mark.thorough)
 
 
 def test_each_option_reaches_the_model():
@@ -97,6 +97,8 @@ def test_each_option_reaches_the_model():
         assert all(ours[key] != before[key] for key in ours)
     assert not usual.jit_compile
     assert make_model(load_recipe(DEMO, [*SHRUNK, "training.jit_compile=true"]), VOCABULARY, VOCABULARY).jit_compile
+    half = make_model(load_recipe(DEMO, [*SHRUNK, *OPTIONS["float16"]]), VOCABULARY, VOCABULARY)
+    assert half.dtype_policy.name == "mixed_float16" and isinstance(half.optimizer, LossScaling)
 
 
 def fixed_data():
