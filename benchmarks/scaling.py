@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from tf_transformer.distributed.launcher import worker_configs
-from tf_transformer.models.presets import PAPER_VOCAB_SIZE, PRESETS
+from tf_transformer.models.presets import PRESETS
 
 DEVICES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 BYTES = 4  # gradients are summed in float32, in mixed precision too
-FORWARD_AND_BACKWARD = 3  # a product's two gradients are products of the same size
 PAPER_BATCH = 25_000  # target tokens of a batch, and as many source tokens
 
 
@@ -37,11 +36,13 @@ class Link:
     devices: int = 256
 
 
-# Target tokens a second of one device. The CPU's are measured (benchmarks/README.md). The GPUs' are assumed: so much of
-# the peak that their maker gives for bfloat16, without sparsity.
+# Target tokens a second of one device. The CPU's are measured (benchmarks/README.md), and so are the H100's (docs/gpu.md),
+# without XLA, which several GPUs can't have. The A100's are assumed: the H100's in the ratio of the peaks that their
+# maker gives for bfloat16, without sparsity.
 CPU_RATE = {"base": 304.0}
-GPU_PEAKS = {"A100": 312e12, "H100": 989e12}
-GPU_SHARE = 0.3
+H100_RATE = {"base": 131_000.0, "big": 76_400.0}
+A100_SHARE = 312 / 989
+GPU_RATES = {"A100": {name: A100_SHARE * rate for name, rate in H100_RATE.items()}, "H100": H100_RATE}
 CPU_TOKENS, GPU_TOKENS = 2_000, 12_500  # of one device's share of a batch
 
 # Assumed too: the speeds that the links are sold by, and what of them the gradients get.
@@ -52,18 +53,6 @@ LINKS = [
     Link("NVLink of an A100, in one machine", 300e9, 3e-6, devices=8),
 ]
 LINK_SHARE = 0.8
-
-
-def flops_per_token(preset: str) -> float:
-    """Operations of a step for one source and one target token: two for each weight of a product, forward and backward.
-
-    Attention's own products, some per cent at a sentence's length, are left out.
-    """
-    model = PRESETS[preset].model
-    width, hidden, layers = model["d_model"], model["dff"], model["num_layers"]
-    attention, feed_forward = 4 * width**2, 2 * width * hidden
-    weights = layers * (attention + feed_forward) + layers * (2 * attention + feed_forward) + width * PAPER_VOCAB_SIZE
-    return 2 * FORWARD_AND_BACKWARD * weights
 
 
 def all_reduce_seconds(size: float, devices: int, link: Link) -> float:
@@ -77,28 +66,23 @@ def efficiency(compute: float, communication: float) -> float:
     return compute / (compute + communication)
 
 
-def gpu_rate(preset: str, gpu: str) -> float:
-    """Target tokens a second that are assumed of a GPU."""
-    return GPU_SHARE * GPU_PEAKS[gpu] / flops_per_token(preset)
-
-
 def reckon() -> str:
     """The tables of docs/scaling.md."""
-    lines = ["| preset | parameters | gradient, MB | GFLOP a token |", "| --- | --- | --- | --- |"]
+    lines = ["| preset | parameters | gradient, MB |", "| --- | --- | --- |"]
     for name in ("base", "big"):
-        size, flops = PRESETS[name].parameters, flops_per_token(name)
-        lines.append(f"| {name} | {size:,} | {BYTES * size / 1e6:,.0f} | {flops / 1e9:.2f} |")
+        size = PRESETS[name].parameters
+        lines.append(f"| {name} | {size:,} | {BYTES * size / 1e6:,.0f} |")
     rate = CPU_RATE["base"]
     title = f"base on 2 CPU cores, {CPU_TOKENS:,} target tokens a device, {rate:,.0f} a second (measured)"
     lines += _table(title, "base", rate, lambda devices: CPU_TOKENS, LINKS[:2])
     for name in ("base", "big"):
-        for gpu in GPU_PEAKS:
-            rate = gpu_rate(name, gpu)
-            title = f"{name} on {gpu}, {GPU_TOKENS:,} target tokens a device, {rate:,.0f} a second (assumed)"
+        for gpu, rates in GPU_RATES.items():
+            rate, source = rates[name], "measured" if gpu == "H100" else "assumed"
+            title = f"{name} on {gpu}, {GPU_TOKENS:,} target tokens a device, {rate:,.0f} a second ({source})"
             lines += _table(title, name, rate, lambda devices: GPU_TOKENS, LINKS)
     for name in ("base", "big"):
         title = f"{name} on A100, the paper's batch of {PAPER_BATCH:,} target tokens shared by all"
-        lines += _table(title, name, gpu_rate(name, "A100"), lambda devices: PAPER_BATCH / devices, LINKS)
+        lines += _table(title, name, GPU_RATES["A100"][name], lambda devices: PAPER_BATCH / devices, LINKS)
     return "\n".join(lines)
 
 
