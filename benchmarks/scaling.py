@@ -36,7 +36,7 @@ class Link:
     devices: int = 256
 
 
-# Target tokens a second of one device. The CPU's are measured (benchmarks/README.md), and so are the H100's (docs/gpu.md),
+# Target tokens a second of one device. The CPU's are measured (benchmarks/README.md), and the H100's too (docs/gpu.md),
 # without XLA, which several GPUs can't have. The A100's are assumed: the H100's in the ratio of the peaks that their
 # maker gives for bfloat16, without sparsity.
 CPU_RATE = {"base": 304.0}
