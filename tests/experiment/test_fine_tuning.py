@@ -20,6 +20,7 @@ from tf_transformer import Transformer, UserError, experiment, load_model, load_
 from tf_transformer.experiment.compiling import check_freeze
 from tf_transformer.experiment.fine_tuning import Origin, open_origin, take_weights
 from tf_transformer.model_card.files import read_card
+from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.terminal.printed_scores import show_scores
 from tf_transformer.tokenizers import map_tokens, train_tokenizers
@@ -320,6 +321,18 @@ def test_killed_in_its_first_step_it_resumes_without_the_origin_to_the_same_bits
     ours, theirs = (json.loads(run.scores.read_text()) for run in (killed, whole))
     assert ours["bleu"] == theirs["bleu"] and ours["before"]["test"]["bleu"] == theirs["before"]["test"]["bleu"]
     assert load_recipe(killed.recipe).init_from == str(origin.path)  # a run's recipe needs nothing else
+
+
+def test_an_interrupted_run_from_before_some_key_was_there_is_read(folder, origin, tmp_path):
+    """Its own recipe lacks the key, which is then the origin's: not that of itself."""
+    recipe = load_recipe(written(tmp_path / "r.yaml", folder, origin))
+    run = RunDirectory(tmp_path / "run")
+    run.training_state.mkdir(parents=True)
+    save_recipe(recipe, run.recipe)
+    raw = yaml.safe_load(run.recipe.read_text())
+    del raw["model"]["window"]
+    run.recipe.write_text(yaml.safe_dump(raw))
+    assert load_recipe(run.recipe, run_path=run.path) == recipe
 
 
 def test_prepared_with_the_origins_tokenizer(folder, origin, tmp_path):

@@ -54,7 +54,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str |
         1024
     """
     settings, sources = _layer(_read_with_base(Path(path)), _read_overrides(overrides))
-    settings = _filled_from_origin(settings, sources.get("init_from", str(path)), run_path)
+    settings = _filled_from_origin(settings, sources.get("init_from", str(path)), run_path, Path(path))
     try:
         return Recipe.model_validate(settings)
     except ValidationError as error:
@@ -107,13 +107,16 @@ def _read_with_base(path: Path, extending: tuple[Path, ...] = ()) -> Given:
     return _layer(_read_with_base(base, files), given)
 
 
-def _filled_from_origin(settings: dict[str, Any], where: str, run_path: str | Path | None) -> dict[str, Any]:
-    """Fills in what a recipe leaves to the model that it begins from."""
+def _filled_from_origin(
+    settings: dict[str, Any], where: str, run_path: str | Path | None, path: Path
+) -> dict[str, Any]:
+    """Fills in what the recipe at `path` leaves to the model that it begins from."""
     left = left_to_origin(settings)
     if not left:
         return settings
     begun = RunDirectory(run_path or Path("runs") / str(settings.get("name")))
-    if begun.is_unfinished() and begun.recipe.is_file():
+    is_another = begun.recipe.resolve() != path.resolve()  # else it would be read to fill in itself
+    if is_another and begun.is_unfinished() and begun.recipe.is_file():
         origin = load_recipe(begun.recipe)
         if origin.init_from == settings["init_from"]:
             return with_origins(settings, left, origin)
