@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -138,6 +139,11 @@ def test_a_checkpoint_without_its_run_is_told(empty_run, tmp_path):
     assert "a checkpoint outside its run" in fails(RunDirectory.of_model, tmp_path / "alone.keras")
     assert "no such checkpoint" in fails(RunDirectory.of_model, empty_run.checkpoints / "step-00000007.keras")
     assert "not a run" in fails(RunDirectory.of_model, tmp_path)
+
+
+def test_a_checkpoint_in_the_root_folder_is_told(monkeypatch):
+    monkeypatch.setattr("pathlib.Path.is_file", lambda path: path == Path("/alone.keras"))
+    assert "/alone.keras: a checkpoint outside its run" in fails(RunDirectory.of_model, "/alone.keras")
 
 
 def test_scores_keep_the_earlier_ones(empty_run):

@@ -173,7 +173,7 @@ class RunDirectory:
             return cls.open(path)
         if not path.is_file():
             raise UserError(f"{path}: no such checkpoint; give a run's folder, or RUN/checkpoints/FILE.keras")
-        folder = path.absolute().parents[1]  # of a lone name too
+        folder = path.absolute().parent.parent  # of a lone name too; the root's parent is the root
         if not (folder / "recipe.yaml").is_file():
             raise UserError(
                 f"{path}: a checkpoint outside its run, without the recipe and tokenizers that translating needs; give "
