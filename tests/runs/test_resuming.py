@@ -181,6 +181,8 @@ def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_pa
         with pytest.raises(UserError, match=told) as error:
             experiment.train(recipe, tmp_path / "new", resume=path)
         assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="names this run itself; leave --resume out"):
+        experiment.train(loaded, run.path, resume=run.path)
     with pytest.raises(UserError, match="ended: contains a finished training"):
         experiment.train(loaded, ended, resume=older)
     assert not (tmp_path / "new").exists()

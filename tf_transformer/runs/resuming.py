@@ -68,6 +68,8 @@ def find_beginning(recipe: Recipe, run: RunDirectory, resume: str | os.PathLike)
             return Beginning(goes_on=True, has_state=True, origin_step=before["step"] if before else None)
         if before:
             given = before["given"]
+    if from_another and not goes_on and run.path.resolve() in (Path(given), *Path(given).parents):
+        raise UserError(f"--resume {resume} names this run itself; leave --resume out to resume it")
     origin = find_state(resume if from_another else given, recipe) if given else None
     if not goes_on:
         run.check_is_free()  # told now, not after the vocabulary is learned
