@@ -1,5 +1,7 @@
 """The command `recipes`: the project's recipes for those who have no checkout."""
 
+import errno
+
 from tests.cli.command import assert_mistake, contents
 from tests.recipe.recipes import FOLDER
 from tf_transformer.recipe import load_recipe
@@ -34,3 +36,16 @@ def test_a_file_in_the_way(command, tmp_path):
     assert_mistake(command("recipes", str(tmp_path / "train")), "train", "give another folder")
     (tmp_path / "other" / "recipes" / "demo.yaml").mkdir(parents=True)
     assert_mistake(command("recipes", str(tmp_path / "other")), "demo.yaml", "not a file")
+
+
+def test_a_full_disk_leaves_no_half_of_a_recipe(command, tmp_path, monkeypatch):
+    def fills_up(path, data):
+        with path.open("wb") as file:
+            file.write(data[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.write_bytes", fills_up)
+        assert_mistake(command("recipes", str(tmp_path / "train")), "can't be written: No space left on device")
+    assert not any(contents(tmp_path / "train").values())  # folders alone
+    assert command("recipes", str(tmp_path / "train")).err == ""

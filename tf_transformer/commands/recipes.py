@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 import tf_transformer
 from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
+from tf_transformer.files.whole import written_once
 from tf_transformer.terminal.notes import notes
 
 # A link to the checkout's folder; an installed package holds the files themselves.
@@ -24,18 +26,15 @@ def recipes(
     copied = 0
     for own in sorted(OWN.rglob("*.yaml")):
         path = folder / own.relative_to(OWN)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                file.write(own.read_bytes())
-        except FileExistsError:
+        if os.path.lexists(path):
             if not path.is_file():
-                raise UserError(f"{path}: exists and is not a file; give another folder") from None
+                raise UserError(f"{path}: exists and is not a file; give another folder")
             if path.read_bytes() != own.read_bytes():
                 notes.print(f"{path}: exists with other content, kept as it is")
             continue
-        except OSError as error:
-            raise UserError(f"{path}: can't be written ({error.strerror}); give another folder") from None
+        with written_once(path, "the recipe", "fix that, or give another folder") as partial:
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(own.read_bytes())
         copied += 1
         print(path)
     if not copied:
