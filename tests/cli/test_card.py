@@ -13,7 +13,7 @@ from tests.tiny_run import PAIRS
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.files import renewed, source_language
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory, identity, load_model
 
 
 @pytest.fixture
@@ -58,6 +58,42 @@ def test_a_run_s_page(command, run):
         "Do not use it alone",
     ):
         assert told in page
+
+
+def test_the_scores_are_those_of_the_card_s_checkpoint(command, run):
+    first, last = run.step_checkpoints()
+    assert identity(first)["weights"] != identity(last)["weights"] == identity(run.best)["weights"]
+    scores = facts_of(command, run.path)["scores"]
+    assert facts_of(command, last)["scores"] == scores  # the best is a copy of it
+    assert facts_of(command, first)["scores"] is None
+    assert "\n## Scores\n\nNot known.\n" in command("card", str(first)).out.decode()
+
+    shutil.copyfile(first, run.average)  # as `average` does
+    assert facts_of(command, run.path)["scores"] is None
+    run.write_scores({"source": "a.en", **identity(run.average), "bleu": 12.5})
+    assert facts_of(command, run.path)["scores"] == {"source": "a.en", "bleu": 12.5}
+    shutil.copyfile(last, run.average)  # another one
+    assert facts_of(command, run.path)["scores"] == scores
+    run.average.unlink()
+    assert facts_of(command, run.path)["scores"] == scores
+
+
+@pytest.mark.parametrize(("averaged", "result"), [(0, "best.keras"), (2, "average.keras")])
+def test_scores_of_an_earlier_version_are_those_of_the_training_s_result(command, run, averaged, result):
+    """They don't say of which checkpoint they are."""
+    shutil.copyfile(run.best, run.average)
+    recipe = run.recipe.read_text()
+    run.recipe.write_text(recipe.replace("average_checkpoints: 0", f"average_checkpoints: {averaged}"))
+    run.scores.write_text('{"source": "a.en", "bleu": 50, "earlier": [{"set": "test", "bleu": 12.5}]}')
+    for file in run.best, run.average, run.step_checkpoints()[0]:
+        expected = {"set": "test", "bleu": 12.5} if file.name == result else None
+        assert facts_of(command, file)["scores"] == expected
+
+
+@pytest.mark.parametrize("content", ["[]", '{"earlier": 3}', "{"])
+def test_damaged_scores_are_not_known(command, run, content):
+    run.scores.write_text(content)
+    assert facts_of(command, run.path)["scores"] is None
 
 
 def test_a_card_is_renewed_unless_somebody_has_edited_it(run):

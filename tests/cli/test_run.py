@@ -93,6 +93,7 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     assert scores["earlier"] == [{key: value for key, value in before.items() if key != "earlier"}]
     assert (scores["source"], scores["reference"]) == (str(source), str(reference))
     assert scores["beam_size"] == 1 and "alpha" not in scores
+    assert scores["checkpoint"] == before["checkpoint"] == "best.keras" and scores["weights"] == before["weights"]
     assert scores["bleu"] < before["bleu"]
     assert scores["perplexity"] > before["perplexity"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer import __version__
 from tf_transformer.evaluation.table import score_table
-from tf_transformer.files.json_file import read_json
+from tf_transformer.runs.directory import AVERAGE, BEST, identity
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
@@ -43,10 +44,10 @@ def facts_of_run(run: RunDirectory) -> Facts:
     from tf_transformer.recipe import DEMO_SPLITS, load_recipe
 
     recipe = load_recipe(run.recipe)
-    began, scores = run.read_training(), read_json(run.scores)
+    began, data = run.read_training(), recipe.data
     files = [run.chosen] if run.chosen else run.by_preference()
-    checkpoint = next((file.name for file in files if file.is_file()), None)
-    data = recipe.data
+    checkpoint = next((file for file in files if file.is_file()), None)
+    scores = _scores_of(checkpoint, recipe, run.read_scores()) if checkpoint else {}
     facts = {
         "name": recipe.name,
         "task": recipe.task,
@@ -67,7 +68,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
             "devices": began.get("devices"),
         },
         **({"fine_tuned_from": _origin(recipe, began)} if recipe.init_from else {}),
-        "checkpoint": checkpoint,
+        "checkpoint": checkpoint.name if checkpoint else None,
         "scores": {key: scores[key] for key in ("set", "source", "trees", *SCORES, *SIGNATURES) if key in scores}
         or None,
         **({"comparison": comparison} if (comparison := score_table(scores)) else {}),
@@ -78,6 +79,27 @@ def facts_of_run(run: RunDirectory) -> Facts:
         del facts["corpus"], facts["training"]
         facts["imported"] = began["imported"]
     return facts
+
+
+def _scores_of(checkpoint: Path, recipe: Recipe, written: Sequence[Facts]) -> Facts:
+    """The newest of a run's scores that are of a checkpoint; empty if it was not scored.
+
+    Args:
+        checkpoint: its file.
+        recipe: the run's recipe.
+        written: all of the run's scores, newest first.
+    """
+    weights = identity(checkpoint).get("weights")
+    result = AVERAGE if recipe.training.average_checkpoints else BEST
+
+    def fits(scores: Facts) -> bool:
+        if "weights" in scores:
+            return scores["weights"] == weights
+        # Those of earlier versions don't say whose they are; what a training scored at its end, which has the name of
+        # its set, are its result's.
+        return "set" in scores and checkpoint.name == result
+
+    return next((scores for scores in written if fits(scores)), {})
 
 
 def facts_of_ensemble(runs: Sequence[RunDirectory], options: DecodingOptions) -> Facts:
