@@ -35,8 +35,12 @@ def versions() -> dict[str, str]:
     }
 
 
-def facts_of_run(run: RunDirectory) -> Facts:
+def facts_of_run(run: RunDirectory, options: DecodingOptions | None = None) -> Facts:
     """The facts about a run's model, from the files in its folder.
+
+    Args:
+        run: the run directory.
+        options: how the model is to search, of an export; as its recipe says unless given.
 
     Raises:
         UserError: the recipe can't be read.
@@ -48,6 +52,10 @@ def facts_of_run(run: RunDirectory) -> Facts:
     files = [run.chosen] if run.chosen else run.by_preference()
     checkpoint = next((file for file in files if file.is_file()), None)
     scores = _scores_of(checkpoint, recipe, run.read_scores()) if checkpoint else {}
+    decoding = recipe.evaluation.model_dump(exclude={"also"})
+    if options:
+        usual = asdict(recipe.evaluation.decoding_options())
+        decoding |= {key: value for key, value in asdict(options).items() if value != usual[key]}
     facts = {
         "name": recipe.name,
         "task": recipe.task,
@@ -72,7 +80,7 @@ def facts_of_run(run: RunDirectory) -> Facts:
         "scores": {key: scores[key] for key in ("set", "source", "trees", *SCORES, *SIGNATURES) if key in scores}
         or None,
         **({"comparison": comparison} if (comparison := score_table(scores)) else {}),
-        "decoding": recipe.evaluation.model_dump(exclude={"also"}),
+        "decoding": decoding,
         "versions": began.get("versions"),
     }
     if began.get("imported"):  # what it was trained on and how is not known
