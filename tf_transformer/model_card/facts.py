@@ -52,10 +52,12 @@ def facts_of_run(run: RunDirectory, options: DecodingOptions | None = None) -> F
     files = [run.chosen] if run.chosen else run.by_preference()
     checkpoint = next((file for file in files if file.is_file()), None)
     scores = _scores_of(checkpoint, recipe, run.read_scores()) if checkpoint else {}
-    decoding = recipe.evaluation.model_dump(exclude={"also"})
-    if options:
-        usual = asdict(recipe.evaluation.decoding_options())
-        decoding |= {key: value for key, value in asdict(options).items() if value != usual[key]}
+    own = _decoding(recipe)
+    changed = _differing(asdict(options), asdict(recipe.evaluation.decoding_options())) if options else {}
+    decoding = own | changed
+    told = {key: scores[key] for key in ("set", "source", "trees", *SCORES, *SIGNATURES) if key in scores}
+    if told and (unlike := _differing(own | _differing(scores, own), decoding)):
+        told["decoding"] = unlike
     facts = {
         "name": recipe.name,
         "task": recipe.task,
@@ -77,8 +79,7 @@ def facts_of_run(run: RunDirectory, options: DecodingOptions | None = None) -> F
         },
         **({"fine_tuned_from": _origin(recipe, began)} if recipe.init_from else {}),
         "checkpoint": checkpoint.name if checkpoint else None,
-        "scores": {key: scores[key] for key in ("set", "source", "trees", *SCORES, *SIGNATURES) if key in scores}
-        or None,
+        "scores": told or None,
         **({"comparison": comparison} if (comparison := score_table(scores)) else {}),
         "decoding": decoding,
         "versions": began.get("versions"),
@@ -90,7 +91,10 @@ def facts_of_run(run: RunDirectory, options: DecodingOptions | None = None) -> F
 
 
 def _scores_of(checkpoint: Path, recipe: Recipe, written: Sequence[Facts]) -> Facts:
-    """The newest of a run's scores that are of a checkpoint; empty if it was not scored.
+    """A run's scores that are of a checkpoint; empty if it was not scored.
+
+    They are the training's own, whatever `evaluate` scored since; else the newest with the recipe's options, which are
+    no mere trial of others; else the newest.
 
     Args:
         checkpoint: its file.
@@ -107,12 +111,24 @@ def _scores_of(checkpoint: Path, recipe: Recipe, written: Sequence[Facts]) -> Fa
         # its set, are its result's.
         return "set" in scores and checkpoint.name == result
 
-    return next((scores for scores in written if fits(scores)), {})
+    own = _decoding(recipe)
+    fitting = [scores for scores in written if fits(scores)]
+    return max(fitting, key=lambda scores: ("set" in scores, not _differing(scores, own)), default={})
+
+
+def _decoding(recipe: Recipe) -> Facts:
+    """How a recipe's model translates and is scored; `also` is the name of something else in `scores.json`."""
+    return recipe.evaluation.model_dump(exclude={"also"})
+
+
+def _differing(values: Facts, others: Facts) -> Facts:
+    """The values that have another one under the same key of `others`."""
+    return {key: value for key, value in values.items() if key in others and value != others[key]}
 
 
 def facts_of_ensemble(runs: Sequence[RunDirectory], options: DecodingOptions) -> Facts:
     """The facts about the models of several runs as an ensemble; what is known of each is in the list `members`."""
-    members = [facts_of_run(run) for run in runs]
+    members = [facts_of_run(run, options) for run in runs]
     sizes = [member["model"]["parameters"] for member in members]
     shared = ("task", "source_language", "target_language", "tokenizer")
     return {
