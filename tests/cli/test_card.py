@@ -10,10 +10,12 @@ import tensorflow as tf
 import tf_transformer as tt
 from tests.cli.command import assert_mistake
 from tests.tiny_run import PAIRS
+from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.model_card import CARD, FACTS
+from tf_transformer.model_card.facts import facts_of_run
 from tf_transformer.model_card.files import renewed, source_language
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory, identity, load_model
 
 
 @pytest.fixture
@@ -58,6 +60,74 @@ def test_a_run_s_page(command, run):
         "Do not use it alone",
     ):
         assert told in page
+
+
+def test_the_scores_are_those_of_the_card_s_checkpoint(command, run):
+    first, last = run.step_checkpoints()
+    assert identity(first)["weights"] != identity(last)["weights"] == identity(run.best)["weights"]
+    scores = facts_of(command, run.path)["scores"]
+    assert facts_of(command, last)["scores"] == scores  # the best is a copy of it
+    assert facts_of(command, first)["scores"] is None
+    assert "\n## Scores\n\nNot known.\n" in command("card", str(first)).out.decode()
+
+    shutil.copyfile(first, run.average)  # as `average` does
+    assert facts_of(command, run.path)["scores"] is None
+    run.write_scores({"source": "a.en", **identity(run.average), "bleu": 12.5})
+    assert facts_of(command, run.path)["scores"] == {"source": "a.en", "bleu": 12.5}
+    shutil.copyfile(last, run.average)  # another one
+    assert facts_of(command, run.path)["scores"] == scores
+    run.average.unlink()
+    assert facts_of(command, run.path)["scores"] == scores
+
+
+def test_a_trial_of_other_options_leaves_the_training_s_scores(command, run):
+    whose = {"set": "test", **identity(run.best)}
+    also = {"also": {"old": {"bleu": 20.0, "sentences": 5}}}
+    run.write_scores({**whose, "bleu": 12.5, "sentences": 24, **also})
+    before = facts_of(command, run.path)
+    with renewed(run):
+        run.write_scores({"source": "a.en", **identity(run.best), "beam_size": 1, "bleu": 50.0, "sentences": 3})
+    assert facts_of(command, run.path) == before and before["comparison"]
+    assert "| bleu | 12.5 |" in run.card.read_text() and "other options" not in run.card.read_text()
+
+
+def test_of_what_the_training_did_not_score_others_are_told_with_their_options(command, run):
+    shutil.copyfile(run.step_checkpoints()[0], run.average)
+    trial = {"source": "a.en", **identity(run.average), "beam_size": 1, "alpha": 0.6, "bleu": 50.0}
+    run.write_scores(trial)
+    assert facts_of(command, run.path)["scores"] == {"source": "a.en", "bleu": 50.0, "decoding": {"beam_size": 1}}
+    page = command("card", str(run.path)).out.decode()
+    assert "\nScored with other options than those under Decoding: beam_size 1.\n" in page
+    run.write_scores({"source": "a.en", **identity(run.average), "alpha": 0.6, "bleu": 12.5})
+    run.write_scores(trial)
+    assert facts_of(command, run.path)["scores"] == {"source": "a.en", "bleu": 12.5}
+
+
+def test_an_export_that_searches_otherwise_tells_what_its_scores_were_made_with(run):
+    own = facts_of_run(run)
+    facts = facts_of_run(run, DecodingOptions(beam_size=1, extra_length=10, replace_unknown=True))
+    assert facts["decoding"] == own["decoding"] | {"beam_size": 1, "replace_unknown": True}
+    assert facts["scores"] == own["scores"] | {"decoding": {"beam_size": 4}}
+    run.scores.unlink()
+    assert facts_of_run(run, DecodingOptions(beam_size=1))["scores"] is None
+
+
+@pytest.mark.parametrize(("averaged", "result"), [(0, "best.keras"), (2, "average.keras")])
+def test_scores_of_an_earlier_version_are_those_of_the_training_s_result(command, run, averaged, result):
+    """They don't say of which checkpoint they are."""
+    shutil.copyfile(run.best, run.average)
+    recipe = run.recipe.read_text()
+    run.recipe.write_text(recipe.replace("average_checkpoints: 0", f"average_checkpoints: {averaged}"))
+    run.scores.write_text('{"source": "a.en", "bleu": 50, "earlier": [{"set": "test", "bleu": 12.5}]}')
+    for file in run.best, run.average, run.step_checkpoints()[0]:
+        expected = {"set": "test", "bleu": 12.5} if file.name == result else None
+        assert facts_of(command, file)["scores"] == expected
+
+
+@pytest.mark.parametrize("content", ["[]", '{"earlier": 3}', "{"])
+def test_damaged_scores_are_not_known(command, run, content):
+    run.scores.write_text(content)
+    assert facts_of(command, run.path)["scores"] is None
 
 
 def test_a_card_is_renewed_unless_somebody_has_edited_it(run):

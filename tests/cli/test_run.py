@@ -17,6 +17,7 @@ from tests.export.conftest import with_nothing_but
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
 from tf_transformer import make_batches
 from tf_transformer.experiment import exporting
+from tf_transformer.model_card import FACTS
 from tf_transformer.runs.directory import RunDirectory, load_model
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -93,6 +94,7 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     assert scores["earlier"] == [{key: value for key, value in before.items() if key != "earlier"}]
     assert (scores["source"], scores["reference"]) == (str(source), str(reference))
     assert scores["beam_size"] == 1 and "alpha" not in scores
+    assert scores["checkpoint"] == before["checkpoint"] == "best.keras" and scores["weights"] == before["weights"]
     assert scores["bleu"] < before["bleu"]
     assert scores["perplexity"] > before["perplexity"]
 
@@ -134,6 +136,8 @@ def test_export(command, tiny_run_directory, functions, tmp_path):
     decoding = json.loads((exported / "assets.extra" / "decoding_options.json").read_text(encoding="utf-8"))
     # What isn't told is the recipe's.
     assert (decoding["beam_size"], decoding["alpha"], decoding["extra_length"]) == (2, 0.1, 10)
+    told = json.loads((exported / "assets.extra" / FACTS).read_text(encoding="utf-8"))["decoding"]
+    assert (told["beam_size"], told["alpha"], told["extra_length"]) == (2, 0.1, 10)
     types = tf.train.load_checkpoint(f"{exported}/variables/variables").get_variable_to_dtype_map()
     floats = [dtype for dtype in types.values() if dtype.is_floating]
     assert len(floats) >= len(load_model(tiny_run_directory.best_checkpoint()).weights)

@@ -59,7 +59,7 @@ def export_run(
     runs = [run] if isinstance(run, RunDirectory) else run
     options = load_recipe(runs[0].recipe).evaluation.decoding_options().changed(**(changes or {}))
     translator = make_translator(*load_models(runs), options, half, compiled)
-    facts = facts_of_run(runs[0]) if len(runs) == 1 else facts_of_ensemble(runs, options)
+    facts = facts_of_run(runs[0], options) if len(runs) == 1 else facts_of_ensemble(runs, options)
     return export_saved_model(translator, folder, facts)
 
 

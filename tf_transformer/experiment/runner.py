@@ -34,7 +34,7 @@ from tf_transformer.model_card.files import renewed
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
 from tf_transformer.recipe import Recipe, save_recipe
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory, identity, load_model
 from tf_transformer.runs.resuming import check_same_start, copy_state, find_beginning, run_of, save_start
 
 if TYPE_CHECKING:
@@ -224,10 +224,11 @@ def _score(recipe: Recipe, run: RunDirectory, sets: Mapping[str, Pairs], began: 
     else:  # one made while the training went on would be taken for its result
         run.average.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
-    console.print(f"scoring {', '.join(sets)} with {run.best_checkpoint()}", highlight=False, markup=False)
-    model = load_model(run.best_checkpoint(), "float32")
+    checkpoint = run.best_checkpoint()
+    console.print(f"scoring {', '.join(sets)} with {checkpoint}", highlight=False, markup=False)
+    model = load_model(checkpoint, "float32")
     (own, scores), *others = evaluate_sets(model, run.load_tokenizers(), recipe, sets).items()
     more = {"also": dict(others)} if others else {}
     if before := (run.read_training().get("fine_tuned_from") or {}).get("scores"):
         more["before"] = before
-    run.write_scores({"set": own, **scores, "training_seconds": round(seconds, 1), **more})
+    run.write_scores({"set": own, **identity(checkpoint), **scores, "training_seconds": round(seconds, 1), **more})

@@ -15,7 +15,7 @@ from tf_transformer.export.translator import Translator, make_translator
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.parses import NO_PARSER, evaluate_parses, parse_function
 from tf_transformer.recipe import Recipe, load_recipe
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory, identity, load_model
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
@@ -51,7 +51,7 @@ def evaluate(
         What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more; of a parser "f1", "recall",
         "precision" and more in place of the first two. Perplexity, accuracy and loss are
         those of the "perplexity_sentences" that are not empty on a side, nor longer than the model's positions; where
-        there are none they are missing.
+        there are none they are missing. "checkpoint" and "weights" say which checkpoint was scored.
 
     Example:
         >>> import tempfile
@@ -74,9 +74,11 @@ def evaluate(
         if recipe.task == "parsing":
             raise UserError(f"{run.path}: a parser, which is scored on trees; give --trees FILE instead")
         raise UserError(NO_PARSER.format(run.path))
-    model, tokenizers = load_model(run.best_checkpoint(), "float32"), run.load_tokenizers()
+    checkpoint = run.best_checkpoint()
+    scored = identity(checkpoint)
+    model, tokenizers = load_model(checkpoint, "float32"), run.load_tokenizers()
     translator = _prepare(model, tokenizers, recipe, changes)
-    return _score(translator, recipe, pairs, lowercase, batch_size, streams, tokenize, grammar)
+    return scored | _score(translator, recipe, pairs, lowercase, batch_size, streams, tokenize, grammar)
 
 
 def evaluate_sets(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer import __version__
 from tf_transformer.evaluation.table import score_table
-from tf_transformer.files.json_file import read_json
+from tf_transformer.runs.directory import AVERAGE, BEST, identity
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
@@ -34,8 +35,12 @@ def versions() -> dict[str, str]:
     }
 
 
-def facts_of_run(run: RunDirectory) -> Facts:
+def facts_of_run(run: RunDirectory, options: DecodingOptions | None = None) -> Facts:
     """The facts about a run's model, from the files in its folder.
+
+    Args:
+        run: the run directory.
+        options: how the model is to search, of an export; as its recipe says unless given.
 
     Raises:
         UserError: the recipe can't be read.
@@ -43,10 +48,16 @@ def facts_of_run(run: RunDirectory) -> Facts:
     from tf_transformer.recipe import DEMO_SPLITS, load_recipe
 
     recipe = load_recipe(run.recipe)
-    began, scores = run.read_training(), read_json(run.scores)
+    began, data = run.read_training(), recipe.data
     files = [run.chosen] if run.chosen else run.by_preference()
-    checkpoint = next((file.name for file in files if file.is_file()), None)
-    data = recipe.data
+    checkpoint = next((file for file in files if file.is_file()), None)
+    scores = _scores_of(checkpoint, recipe, run.read_scores()) if checkpoint else {}
+    own = _decoding(recipe)
+    changed = _differing(asdict(options), asdict(recipe.evaluation.decoding_options())) if options else {}
+    decoding = own | changed
+    told = {key: scores[key] for key in ("set", "source", "trees", *SCORES, *SIGNATURES) if key in scores}
+    if told and (unlike := _differing(own | _differing(scores, own), decoding)):
+        told["decoding"] = unlike
     facts = {
         "name": recipe.name,
         "task": recipe.task,
@@ -67,11 +78,10 @@ def facts_of_run(run: RunDirectory) -> Facts:
             "devices": began.get("devices"),
         },
         **({"fine_tuned_from": _origin(recipe, began)} if recipe.init_from else {}),
-        "checkpoint": checkpoint,
-        "scores": {key: scores[key] for key in ("set", "source", "trees", *SCORES, *SIGNATURES) if key in scores}
-        or None,
+        "checkpoint": checkpoint.name if checkpoint else None,
+        "scores": told or None,
         **({"comparison": comparison} if (comparison := score_table(scores)) else {}),
-        "decoding": recipe.evaluation.model_dump(exclude={"also"}),
+        "decoding": decoding,
         "versions": began.get("versions"),
     }
     if began.get("imported"):  # what it was trained on and how is not known
@@ -80,9 +90,45 @@ def facts_of_run(run: RunDirectory) -> Facts:
     return facts
 
 
+def _scores_of(checkpoint: Path, recipe: Recipe, written: Sequence[Facts]) -> Facts:
+    """A run's scores that are of a checkpoint; empty if it was not scored.
+
+    They are the training's own, whatever `evaluate` scored since; else the newest with the recipe's options, which are
+    no mere trial of others; else the newest.
+
+    Args:
+        checkpoint: its file.
+        recipe: the run's recipe.
+        written: all of the run's scores, newest first.
+    """
+    weights = identity(checkpoint).get("weights")
+    result = AVERAGE if recipe.training.average_checkpoints else BEST
+
+    def fits(scores: Facts) -> bool:
+        if "weights" in scores:
+            return scores["weights"] == weights
+        # Those of earlier versions don't say whose they are; what a training scored at its end, which has the name of
+        # its set, are its result's.
+        return "set" in scores and checkpoint.name == result
+
+    own = _decoding(recipe)
+    fitting = [scores for scores in written if fits(scores)]
+    return max(fitting, key=lambda scores: ("set" in scores, not _differing(scores, own)), default={})
+
+
+def _decoding(recipe: Recipe) -> Facts:
+    """How a recipe's model translates and is scored; `also` is the name of something else in `scores.json`."""
+    return recipe.evaluation.model_dump(exclude={"also"})
+
+
+def _differing(values: Facts, others: Facts) -> Facts:
+    """The values that have another one under the same key of `others`."""
+    return {key: value for key, value in values.items() if key in others and value != others[key]}
+
+
 def facts_of_ensemble(runs: Sequence[RunDirectory], options: DecodingOptions) -> Facts:
     """The facts about the models of several runs as an ensemble; what is known of each is in the list `members`."""
-    members = [facts_of_run(run) for run in runs]
+    members = [facts_of_run(run, options) for run in runs]
     sizes = [member["model"]["parameters"] for member in members]
     shared = ("task", "source_language", "target_language", "tokenizer")
     return {

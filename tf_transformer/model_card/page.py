@@ -122,7 +122,10 @@ def _scores(scores: Mapping[str, Any] | None) -> str:
     where = scores.get("source") or scores.get("trees") or scores.get("set")
     rows = [f"| {name} | {scores[name]:,.6g} |" for name in SCORES if name in scores]
     table = "\n".join([f"| on {where} | |", "| --- | --- |", *rows])
-    return "\n\n".join([table, *(f"`{scores[name]}`" for name in SIGNATURES if name in scores)])
+    signatures = [f"`{scores[name]}`" for name in SIGNATURES if name in scores]
+    decoding = ", ".join(f"{name} {_told(value)}" for name, value in scores.get("decoding", {}).items())
+    unlike = [f"Scored with other options than those under Decoding: {decoding}."] if decoding else []
+    return "\n\n".join([table, *signatures, *unlike])
 
 
 def _rows(head: list[str], *rows: list[str]) -> str:

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
+WEIGHTS = "model.weights.h5"  # in a checkpoint, which is an archive
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
 
 
@@ -226,6 +227,12 @@ class RunDirectory:
         """What `write_training` wrote; empty if it is missing or damaged."""
         return read_json(self.training)
 
+    def read_scores(self) -> list[dict[str, Any]]:
+        """What `write_scores` wrote, newest first; empty if it is missing or damaged."""
+        latest = read_json(self.scores)
+        earlier = latest.get("earlier", [])
+        return [latest, *reversed(earlier)] if latest and isinstance(earlier, list) else []
+
     def write_scores(self, scores: dict[str, Any]) -> None:
         """Writes `scores.json`; what it held moves into the list "earlier", or if it is damaged into another file.
 
@@ -318,6 +325,18 @@ def load_model(path: str | os.PathLike, precision: str | None = None) -> Sequenc
     other.build(((None, None), (None, None)))
     other.set_weights(model.get_weights())
     return other
+
+
+def identity(checkpoint: Path) -> dict[str, str]:
+    """What scores keep of the checkpoint that they are of: its name, and the checksum of its weights.
+
+    A name alone does not do: another average is written under the same one. The checksum is that in the archive's list
+    of its files, which takes no time to read; of a damaged file, or one that is not there, it is missing.
+    """
+    known = {"checkpoint": checkpoint.name}
+    with suppress(OSError, zipfile.BadZipFile, KeyError), zipfile.ZipFile(checkpoint) as archive:
+        known["weights"] = f"CRC-32 {archive.getinfo(WEIGHTS).CRC:08x}"
+    return known
 
 
 def _check_archive(file: Path) -> None:
