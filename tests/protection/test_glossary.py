@@ -6,6 +6,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.protection.glossary import Glossary
 
 TERMS = {"dog": "Hund", "fire truck": "Feuerwehrauto", "truck": "Lastwagen", "US": "USA", "größe": "size", "c++": "C++"}
+TERMS |= {"MP3": "MP3-Datei", "MP3 player": "MP3-Spieler", "hübsche": "pretty", "km": "Kilometer"}
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,9 @@ TERMS = {"dog": "Hund", "fire truck": "Feuerwehrauto", "truck": "Lastwagen", "US
         ("GRÖSSE Größe größer", "GRÖSSE ⟦Größe|size⟧ größer"),
         ("in C++, not C", "in ⟦C++|C++⟧, not C"),
         ("www.dog.com, {dog} and <dog> with ⟦dog⟧", "www.dog.com, {dog} and <dog> with ⟦dog⟧"),
+        ("an MP3 player, MP3 and MP34", "an ⟦MP3 player|MP3-Spieler⟧, ⟦MP3|MP3-Datei⟧ and MP34"),
+        ("3 hübsche", "3 ⟦hübsche|pretty⟧"),  # "3 h" is no quantity here
+        ("3 km, F16 km, MP3 km", "3 km, F16 ⟦km|Kilometer⟧, ⟦MP3|MP3-Datei⟧ ⟦km|Kilometer⟧"),  # the first is protected
         ("", ""),
     ],
 )

@@ -1,5 +1,7 @@
 """Start, a new version, SIGTERM: real servers, with SavedModels that answer with their version's word."""
 
+import asyncio
+import errno
 import http.client
 import json
 import os
@@ -210,6 +212,44 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(versions, tmp_path):
     with pytest.raises(UserError, match="the SavedModel can't be loaded"):
         within(lambda: run(models, Settings(), bound, ready=lambda: None))
     assert all(thread.daemon for thread in set(threading.enumerate()) - before)
+
+
+class Versions:
+    """A model whose highest version is 2; the first look at them fails, since there is no memory for a thread."""
+
+    def __init__(self):
+        self.name, self.number, self.source, self.looks = "echo", None, self, 0
+
+    def versions(self):
+        self.looks += 1
+        if self.looks == 1:
+            raise RuntimeError("can't start new thread")
+        return {1: None, 2: None}
+
+    def load_newest(self):
+        self.number = 1 if self.number is None else 2
+
+
+def test_new_versions_are_taken_up_after_whatever_failed(monkeypatch, caplog):
+    """The reader of the line that it is ready has ended, and a look for new versions failed."""
+    monkeypatch.setattr(lifecycle, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(lifecycle, "RETRY_SECONDS", 0.01)
+    model = Versions()
+
+    def ready():
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    async def watched():
+        watching = lifecycle.Lifecycle({"echo": model})
+        watching.start(ready, failed=lambda: None)
+        while model.number != 2 and not watching._task.done():
+            await asyncio.sleep(0.01)
+        await watching.drain(0)
+
+    within(lambda: asyncio.run(watched()))
+    assert model.number == 2
+    assert "that the server is ready can't be printed: Broken pipe" in caplog.text
+    assert "RuntimeError: can't start new thread" in caplog.text
 
 
 @pytest.mark.thorough

@@ -155,13 +155,18 @@ def with_options(**changes):
 
 
 def test_a_call_that_would_take_all_memory_is_refused(client):
-    def refused(**changes):
-        body = {"signature_name": "translate_with_options", "inputs": with_options(**changes)}
-        return client.post("/v1/models/tiny:predict", json=body)
+    def called(signature, inputs):
+        return client.post("/v1/models/tiny:predict", json={"signature_name": signature, "inputs": inputs})
 
-    assert refused().status_code == 200
-    for name in ("beam_size", "num_hypotheses"):
-        answer = refused(**{name: 10**9})
+    def refused(**changes):
+        return called("translate_with_options", with_options(**changes))
+
+    def next_tokens(count):
+        return called("next_tokens", {"text": ["A man."], "prefix_ids": [[]], "count": count})
+
+    assert refused().status_code == next_tokens(16).status_code == 200
+    for name in ("beam_size", "num_hypotheses", "count"):
+        answer = next_tokens(10**9) if name == "count" else refused(**{name: 10**9})
         assert (answer.status_code, answer.json()["error"]) == (400, f"{name} is 1000000000; it must be at most 16")
     many = refused(text=["A man. " * 50] * 100, prefix=[""] * 100)
     assert many.status_code == 413

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError, check_is_list
-from tf_transformer.protection.patterns import PATTERN
+from tf_transformer.protection.patterns import KEPT, QUANTITY_OR_EMOJI, WORD_WITH_DIGIT
 from tf_transformer.protection.placeholders import CLOSING, OPENING
 
 # They have a meaning in a mark: ⟦dog|Hund⟧.
@@ -53,7 +53,8 @@ class Glossary:
         found = "|".join(
             f"(?i:{_words(term)})" if term in self._in_lower_case else _words(term) for term in longest_first
         )
-        self._pattern = re.compile(rf"{PATTERN}|(?<!\w)(?P<term>{found})(?!\w)")
+        # What is protected comes first. A word that ends in a digit may be a term; if not, its end is no quantity.
+        self._pattern = re.compile(rf"{KEPT}|{QUANTITY_OR_EMOJI}|(?<!\w)(?P<term>{found})(?!\w)|{WORD_WITH_DIGIT}")
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> Glossary:
@@ -104,7 +105,7 @@ class Glossary:
 
     def _marked(self, found: re.Match) -> str:
         term = found["term"]
-        if term is None:  # protected as it is
+        if term is None:  # protected, or a word that is no term
             return found[0]
         words = " ".join(term.split())
         target = self._as_written.get(words) or self._in_lower_case.get(words.lower()) or self._of_any_case(words)

@@ -32,7 +32,8 @@ _UNIT = (
 )
 _QUANTITY = f"[$€£¥] ?{_DIGITS}(?:[.,][0-9]+)*|{_NUMBER}{_BLANK}(?:{_SIGN}|{_UNIT})"
 # No quantities: "3 hübsche", since RE2 takes ü for no letter and "3 h" for three hours; and the end of "F16 m".
-_NO_QUANTITY = f"{_NUMBER}{_BLANK}[A-Za-z]{{1,3}}[\u00c0-\u024f\u0370-\u1fff]|[A-Za-z_][A-Za-z0-9_]*[0-9]"
+_NUMBER_AND_WORD = f"{_NUMBER}{_BLANK}[A-Za-z]{{1,3}}[\u00c0-\u024f\u0370-\u1fff]"
+WORD_WITH_DIGIT = "[A-Za-z_][A-Za-z0-9_]*[0-9]"
 
 _PICTURE = "[\U0001f000-\U0001f1e5\U0001f200-\U0001faff\u2600-\u27bf\u231a-\u23ff\u2b50\u2b55]"
 _VARIANT = "[\U0001f3fb-\U0001f3ff\ufe0f]*"
@@ -46,5 +47,7 @@ _SIGNS = (
 )
 _EMOJI = f"{_FLAG}|{_KEY}|{_SIGNS}|{_PICTURE}{_VARIANT}(?:\u200d{_PICTURE}{_VARIANT})*"
 
+KEPT = "|".join([MARKED, _LINK, _MAIL, _PLACEHOLDER, _TAG])
+QUANTITY_OR_EMOJI = f"{_QUANTITY}|{_EMOJI}"
 # Groups 1 and 3 are what is protected, group 2 what is not. Of two that match at one place the first counts.
-PATTERN = f"({'|'.join([MARKED, _LINK, _MAIL, _PLACEHOLDER, _TAG])})|({_NO_QUANTITY})|({'|'.join([_QUANTITY, _EMOJI])})"
+PATTERN = f"({KEPT})|({_NUMBER_AND_WORD}|{WORD_WITH_DIGIT})|({QUANTITY_OR_EMOJI})"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, reason
 from tf_transformer.server.models import Models, ServedModel
 from tf_transformer.server.requests import Refusal
 
@@ -82,11 +82,18 @@ class Lifecycle:
             return
         if self.phase is Phase.STARTING:
             self.phase = Phase.READY
-            ready()
+            try:
+                ready()
+            except OSError as error:  # whoever read the standard output has ended, or the disk is full
+                log.warning("that the server is ready can't be printed: %s", reason(error))
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             for model in self.models.values():
-                await self._watch(model)
+                try:
+                    await self._watch(model)
+                except Exception:  # such as no memory for a thread; later there may be some
+                    log.exception("model %s: looking for a new version failed, and is tried again", model.name)
+                    await asyncio.sleep(RETRY_SECONDS)
 
     async def _watch(self, model: ServedModel) -> None:
         number = max(await self._in_thread(model.source.versions), default=model.number)

@@ -16,9 +16,10 @@ from tf_transformer.server.requests import Refusal, check_key, note, parse_json,
 from tf_transformer.server.versions import DEFAULT_SIGNATURES
 from tf_transformer.translation.texts import Translation
 
-# The most hypotheses that a signature's inputs may ask for: memory grows with them.
+# The most hypotheses that a signature's inputs may ask for: memory grows with them. Each of the `count` next tokens
+# is one, since a search goes on from it.
 MOST_HYPOTHESES = 16
-HYPOTHESES = ("beam_size", "num_hypotheses")
+HYPOTHESES = ("beam_size", "num_hypotheses", "count")
 # Bytes of an answer's arrays; as JSON they are some ten times as much.
 MOST_OUTPUT = 2**24
 
