@@ -1,5 +1,6 @@
 """The server's side of the tab: its index, its routes, bad requests and damaged files."""
 
+import os
 import shutil
 import threading
 
@@ -207,3 +208,18 @@ def test_a_record_damaged_since_it_was_found_is_told(tmp_path):
     file.write_bytes(b"\xff" * file.stat().st_size)
     answer = get(plugin, "/header", run=".", tag="a", step=0)
     assert answer.status_code == 410 and "damaged" in answer.json["error"]
+
+
+def test_folders_whose_names_are_not_utf8_stay_apart(tmp_path):
+    write(tmp_path / "good")
+    for name in (b"Gr\xf6\xdfe", b"Gr\xfc\xdfe"):  # in Latin-1
+        write(tmp_path / "new")
+        os.rename(tmp_path / "new", os.path.join(os.fsencode(tmp_path), name))
+    os.mkdir(os.path.join(os.fsencode(tmp_path), b"\xe4"))
+    with open(os.path.join(os.fsencode(tmp_path), b"\xe4", b"tfevents\xe4"), "wb") as file:
+        file.write(bytes(100))
+    plugin = plugin_of(tmp_path)
+    listing = get(plugin, "/runs").json
+    assert list(listing["runs"]) == [r"Gr\xf6\xdfe", r"Gr\xfc\xdfe", "good"]
+    assert list(listing["damaged"]) == [r"\xe4/tfevents\xe4"]
+    assert get(plugin, "/header", run=r"Gr\xf6\xdfe", tag="a", step=0).json["source"] == ["x"]

@@ -39,7 +39,7 @@ class Place:
             file.seek(self.start)
             found = _attention(file.read(self.length))
         if found is None:
-            raise DamagedRecord(f"{self.file.name} has changed")
+            raise DamagedRecord(f"{_printable(self.file.name)} has changed")
         return found[2]
 
 
@@ -128,7 +128,8 @@ class Index:
 
     def _extend(self, path: Path, places: dict, damaged: dict[str, str], read: dict[Path, int]) -> None:
         place = path.relative_to(self.log_dir)
-        if place.as_posix() in damaged:
+        name, run = _printable(place.as_posix()), _printable(place.parent.as_posix())
+        if name in damaged:
             return
         try:
             with open(path, "rb") as file:
@@ -139,12 +140,17 @@ class Index:
                     read[path] = start + length + 4
                     if found:
                         tag, step, _ = found
-                        tags = places.setdefault(place.parent.as_posix(), {})
+                        tags = places.setdefault(run, {})
                         tags.setdefault(tag, {})[step] = Place(path, start, length)
         except DamagedRecord as damage:
-            damaged[place.as_posix()] = str(damage)
+            damaged[name] = str(damage)
         except OSError:  # it may be readable the next time
             return
+
+
+def _printable(name: str) -> str:
+    r"""A file's name as it can be sent: bytes that are no UTF-8 become `\xf6`, so that two names stay two."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _events(file: BinaryIO) -> Iterator[tuple[int, int]]:
