@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorboard.plugins import base_plugin
 from werkzeug.test import Client
 
-from tests.tensorboard.conftest import LAYERS, RUN, STEPS, TAGS, get, plugin_of, weights_of
+from tests.tensorboard.conftest import LAYERS, RUN, STEPS, TAGS, get, plugin_of, start_of_record, weights_of
 from tf_transformer.tensorboard import attention_summary
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.plugin import AttentionPlugin
@@ -223,3 +223,30 @@ def test_folders_whose_names_are_not_utf8_stay_apart(tmp_path):
     assert list(listing["runs"]) == [r"Gr\xf6\xdfe", r"Gr\xfc\xdfe", "good"]
     assert list(listing["damaged"]) == [r"\xe4/tfevents\xe4"]
     assert get(plugin, "/header", run=r"Gr\xf6\xdfe", tag="a", step=0).json["source"] == ["x"]
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_a_damaged_file_that_is_whole_again_or_gone_is_no_longer_named(tmp_path, good):
+    folder = tmp_path / "run"
+    with tf.summary.create_file_writer(str(folder)).as_default(step=0):
+        for name in "ab":
+            assert attention_summary(name, ["x"], ["y"], ONE)
+    (file,) = folder.iterdir()
+    content = file.read_bytes()
+    start = start_of_record(content, good)
+    plugin = plugin_of(tmp_path)
+
+    def listed(data):
+        file.write_bytes(data)
+        listing = get(plugin, "/runs").json
+        return list(listing["runs"].get("run", {})), list(listing["damaged"].values())
+
+    damaged = [f"damaged at byte {start:,}; what stands before is shown"]
+    before = ["a"][: max(0, good - 1)]  # the first record is the file's version
+    for size in (start + 100, len(content)):  # a copy under way, and one with its full length from the beginning
+        assert listed(content[:start].ljust(size, b"\0")) == (before, damaged)
+    assert listed(content) == (["a", "b"], [])
+    file.write_bytes(bytes(100))  # written anew, and removed
+    assert list(get(plugin, "/runs").json["damaged"]) == [f"run/{file.name}"]
+    shutil.rmtree(folder)
+    assert get(plugin, "/runs").json == {"runs": {}, "damaged": {}}

@@ -70,7 +70,7 @@ class Index:
             The steps, by run and tag.
         """
         with self._lock:
-            found = self.places, self.damaged, self._read
+            found = self.places, {}, self._read  # a damaged file is tried again: it may only not have been whole yet
             sizes = self._sizes()
             if any(sizes.get(path, 0) < read for path, read in self._read.items()):  # removed, or written anew
                 found = {}, {}, {}  # filled before the others see them
@@ -129,8 +129,6 @@ class Index:
     def _extend(self, path: Path, places: dict, damaged: dict[str, str], read: dict[Path, int]) -> None:
         place = path.relative_to(self.log_dir)
         name, run = _printable(place.as_posix()), _printable(place.parent.as_posix())
-        if name in damaged:
-            return
         try:
             with open(path, "rb") as file:
                 file.seek(read.get(path, 0))
