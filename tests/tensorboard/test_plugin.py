@@ -250,3 +250,25 @@ def test_a_damaged_file_that_is_whole_again_or_gone_is_no_longer_named(tmp_path,
     assert list(get(plugin, "/runs").json["damaged"]) == [f"run/{file.name}"]
     shutil.rmtree(folder)
     assert get(plugin, "/runs").json == {"runs": {}, "damaged": {}}
+
+
+def test_a_link_beside_a_run_leaves_the_run_its_own_name(tmp_path):
+    write(tmp_path / "run5")
+    (tmp_path / "latest").symlink_to("run5")
+    assert list(Index(tmp_path).refresh()) == ["latest", "run5"]
+
+
+def test_links_to_and_fro_do_not_multiply_the_runs(tmp_path):
+    """Of the thousands of names with two links or more only those are shown whose run has no other."""
+    logs, data = tmp_path / "logs", tmp_path / "data"
+    runs = [f"run{number}" for number in range(8)]
+    for run in runs:
+        write(logs / run)
+        for other in runs:
+            (logs / run / f"to_{other}").symlink_to(logs / other)
+    data.mkdir()
+    write(tmp_path / "far")
+    (data / "linked").symlink_to(tmp_path / "far")
+    (logs / "data").symlink_to(data)
+    one_link = {f"{run}/to_{other}" for run in runs for other in runs if other != run}
+    assert set(Index(logs).refresh()) == {*runs, *one_link, "data/linked"}

@@ -111,20 +111,38 @@ class Index:
 
     def _sizes(self) -> dict[Path, int]:
         """The event files and how long they are, oldest name first: what a later one holds replaces an earlier's."""
-        sizes, seen = {}, set()
-        for folder, folders, files in os.walk(self.log_dir, followlinks=True):
-            real = os.path.realpath(folder)
-            if real in seen:  # a link to a folder above it
-                folders.clear()
-                continue
-            seen.add(real)
-            folders.sort()
+        sizes = {}
+        for folder, files in self._folders():
             for path in (Path(folder, name) for name in sorted(files) if "tfevents" in name):
                 try:
                     sizes[path] = path.stat().st_size
                 except OSError:  # gone in between
                     continue
         return sizes
+
+    def _folders(self) -> Iterator[tuple[str, list[str]]]:
+        """The folders and the names in them, through links too, as TensorBoard's other tabs do.
+
+        A folder has all its names with no link or one. Names with more links are only for what has no other name:
+        there can be endlessly many.
+        """
+        seen: set[str] = set()
+        above: dict[str, frozenset[str]] = {}  # the real paths of a folder and of those that its name leads through
+        starts, links = [str(self.log_dir)], 0
+        while starts:
+            linked = []
+            for start in starts:
+                for folder, folders, files in os.walk(start):  # stops at links
+                    real, over = os.path.realpath(folder), above.get(os.path.dirname(folder), frozenset())
+                    if real in over or (links > 1 and real in seen):
+                        folders.clear()
+                        continue
+                    seen.add(real)
+                    above[folder] = over | {real}
+                    folders.sort()
+                    linked += filter(os.path.islink, (os.path.join(folder, name) for name in folders))
+                    yield folder, files
+            starts, links = linked, links + 1
 
     def _extend(self, path: Path, places: dict, damaged: dict[str, str], read: dict[Path, int]) -> None:
         place = path.relative_to(self.log_dir)
