@@ -1,5 +1,6 @@
 """The server's side of the tab: its index, its routes, bad requests and damaged files."""
 
+import os
 import shutil
 import threading
 
@@ -9,7 +10,7 @@ import tensorflow as tf
 from tensorboard.plugins import base_plugin
 from werkzeug.test import Client
 
-from tests.tensorboard.conftest import LAYERS, RUN, STEPS, TAGS, get, plugin_of, weights_of
+from tests.tensorboard.conftest import LAYERS, RUN, STEPS, TAGS, get, plugin_of, start_of_record, weights_of
 from tf_transformer.tensorboard import attention_summary
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.plugin import AttentionPlugin
@@ -207,3 +208,67 @@ def test_a_record_damaged_since_it_was_found_is_told(tmp_path):
     file.write_bytes(b"\xff" * file.stat().st_size)
     answer = get(plugin, "/header", run=".", tag="a", step=0)
     assert answer.status_code == 410 and "damaged" in answer.json["error"]
+
+
+def test_folders_whose_names_are_not_utf8_stay_apart(tmp_path):
+    write(tmp_path / "good")
+    for name in (b"Gr\xf6\xdfe", b"Gr\xfc\xdfe"):  # in Latin-1
+        write(tmp_path / "new")
+        os.rename(tmp_path / "new", os.path.join(os.fsencode(tmp_path), name))
+    os.mkdir(os.path.join(os.fsencode(tmp_path), b"\xe4"))
+    with open(os.path.join(os.fsencode(tmp_path), b"\xe4", b"tfevents\xe4"), "wb") as file:
+        file.write(bytes(100))
+    plugin = plugin_of(tmp_path)
+    listing = get(plugin, "/runs").json
+    assert list(listing["runs"]) == [r"Gr\xf6\xdfe", r"Gr\xfc\xdfe", "good"]
+    assert list(listing["damaged"]) == [r"\xe4/tfevents\xe4"]
+    assert get(plugin, "/header", run=r"Gr\xf6\xdfe", tag="a", step=0).json["source"] == ["x"]
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_a_damaged_file_that_is_whole_again_or_gone_is_no_longer_named(tmp_path, good):
+    folder = tmp_path / "run"
+    with tf.summary.create_file_writer(str(folder)).as_default(step=0):
+        for name in "ab":
+            assert attention_summary(name, ["x"], ["y"], ONE)
+    (file,) = folder.iterdir()
+    content = file.read_bytes()
+    start = start_of_record(content, good)
+    plugin = plugin_of(tmp_path)
+
+    def listed(data):
+        file.write_bytes(data)
+        listing = get(plugin, "/runs").json
+        return list(listing["runs"].get("run", {})), list(listing["damaged"].values())
+
+    damaged = [f"damaged at byte {start:,}; what stands before is shown"]
+    before = ["a"][: max(0, good - 1)]  # the first record is the file's version
+    for size in (start + 100, len(content)):  # a copy under way, and one with its full length from the beginning
+        assert listed(content[:start].ljust(size, b"\0")) == (before, damaged)
+    assert listed(content) == (["a", "b"], [])
+    file.write_bytes(bytes(100))  # written anew, and removed
+    assert list(get(plugin, "/runs").json["damaged"]) == [f"run/{file.name}"]
+    shutil.rmtree(folder)
+    assert get(plugin, "/runs").json == {"runs": {}, "damaged": {}}
+
+
+def test_a_link_beside_a_run_leaves_the_run_its_own_name(tmp_path):
+    write(tmp_path / "run5")
+    (tmp_path / "latest").symlink_to("run5")
+    assert list(Index(tmp_path).refresh()) == ["latest", "run5"]
+
+
+def test_links_to_and_fro_do_not_multiply_the_runs(tmp_path):
+    """Of the thousands of names with two links or more only those are shown whose run has no other."""
+    logs, data = tmp_path / "logs", tmp_path / "data"
+    runs = [f"run{number}" for number in range(8)]
+    for run in runs:
+        write(logs / run)
+        for other in runs:
+            (logs / run / f"to_{other}").symlink_to(logs / other)
+    data.mkdir()
+    write(tmp_path / "far")
+    (data / "linked").symlink_to(tmp_path / "far")
+    (logs / "data").symlink_to(data)
+    one_link = {f"{run}/to_{other}" for run in runs for other in runs if other != run}
+    assert set(Index(logs).refresh()) == {*runs, *one_link, "data/linked"}

@@ -39,7 +39,7 @@ class Place:
             file.seek(self.start)
             found = _attention(file.read(self.length))
         if found is None:
-            raise DamagedRecord(f"{self.file.name} has changed")
+            raise DamagedRecord(f"{_printable(self.file.name)} has changed")
         return found[2]
 
 
@@ -70,7 +70,7 @@ class Index:
             The steps, by run and tag.
         """
         with self._lock:
-            found = self.places, self.damaged, self._read
+            found = self.places, {}, self._read  # a damaged file is tried again: it may only not have been whole yet
             sizes = self._sizes()
             if any(sizes.get(path, 0) < read for path, read in self._read.items()):  # removed, or written anew
                 found = {}, {}, {}  # filled before the others see them
@@ -111,14 +111,8 @@ class Index:
 
     def _sizes(self) -> dict[Path, int]:
         """The event files and how long they are, oldest name first: what a later one holds replaces an earlier's."""
-        sizes, seen = {}, set()
-        for folder, folders, files in os.walk(self.log_dir, followlinks=True):
-            real = os.path.realpath(folder)
-            if real in seen:  # a link to a folder above it
-                folders.clear()
-                continue
-            seen.add(real)
-            folders.sort()
+        sizes = {}
+        for folder, files in self._folders():
             for path in (Path(folder, name) for name in sorted(files) if "tfevents" in name):
                 try:
                     sizes[path] = path.stat().st_size
@@ -126,10 +120,33 @@ class Index:
                     continue
         return sizes
 
+    def _folders(self) -> Iterator[tuple[str, list[str]]]:
+        """The folders and the names in them, through links too, as TensorBoard's other tabs do.
+
+        A folder has all its names with no link or one. Names with more links are only for what has no other name:
+        there can be endlessly many.
+        """
+        seen: set[str] = set()
+        above: dict[str, frozenset[str]] = {}  # the real paths of a folder and of those that its name leads through
+        starts, links = [str(self.log_dir)], 0
+        while starts:
+            linked = []
+            for start in starts:
+                for folder, folders, files in os.walk(start):  # stops at links
+                    real, over = os.path.realpath(folder), above.get(os.path.dirname(folder), frozenset())
+                    if real in over or (links > 1 and real in seen):
+                        folders.clear()
+                        continue
+                    seen.add(real)
+                    above[folder] = over | {real}
+                    folders.sort()
+                    linked += filter(os.path.islink, (os.path.join(folder, name) for name in folders))
+                    yield folder, files
+            starts, links = linked, links + 1
+
     def _extend(self, path: Path, places: dict, damaged: dict[str, str], read: dict[Path, int]) -> None:
         place = path.relative_to(self.log_dir)
-        if place.as_posix() in damaged:
-            return
+        name, run = _printable(place.as_posix()), _printable(place.parent.as_posix())
         try:
             with open(path, "rb") as file:
                 file.seek(read.get(path, 0))
@@ -139,12 +156,17 @@ class Index:
                     read[path] = start + length + 4
                     if found:
                         tag, step, _ = found
-                        tags = places.setdefault(place.parent.as_posix(), {})
+                        tags = places.setdefault(run, {})
                         tags.setdefault(tag, {})[step] = Place(path, start, length)
         except DamagedRecord as damage:
-            damaged[place.as_posix()] = str(damage)
+            damaged[name] = str(damage)
         except OSError:  # it may be readable the next time
             return
+
+
+def _printable(name: str) -> str:
+    r"""A file's name as it can be sent: bytes that are no UTF-8 become `\xf6`, so that two names stay two."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _events(file: BinaryIO) -> Iterator[tuple[int, int]]:
