@@ -12,6 +12,7 @@ import tensorflow as tf
 import yaml
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
+from tests.cli.command import assert_mistake
 from tests.eager import eagerly
 from tests.export.conftest import with_nothing_but
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
@@ -95,6 +96,15 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     assert scores["beam_size"] == 1 and "alpha" not in scores
     assert scores["bleu"] < before["bleu"]
     assert scores["perplexity"] > before["perplexity"]
+
+
+def test_a_tokenizer_that_bleu_lacks_is_told_before_a_run_is_loaded(
+    command, tiny_run_directory, almost_right, monkeypatch
+):
+    monkeypatch.setattr("tf_transformer.experiment.scoring.load_model", lambda *_: pytest.fail("it is loaded"))
+    source, reference = almost_right
+    options = ("--source", source, "--reference", reference, "--tokenize", "13b")
+    assert_mistake(command("evaluate", tiny_run_directory.path, *options), "tokenize='13b'", "13a")
 
 
 def test_evaluate_of_a_single_checkpoint_leaves_the_runs_scores(command, tiny_run_directory, almost_right):
