@@ -12,11 +12,13 @@ import tensorflow as tf
 import yaml
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
+from tests.cli.command import assert_mistake
 from tests.eager import eagerly
 from tests.export.conftest import with_nothing_but
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
 from tf_transformer import make_batches
-from tf_transformer.experiment import exporting
+from tf_transformer.evaluation.scores import evaluate_translations
+from tf_transformer.experiment import exporting, scoring
 from tf_transformer.model_card import FACTS
 from tf_transformer.runs.directory import RunDirectory, load_model
 
@@ -71,18 +73,25 @@ def test_evaluate_scores_what_translate_says(command, tiny_saved_model, almost_r
     assert json.loads(as_it_is.out)["bleu"] == pytest.approx(bleu)
 
 
-def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_right, tmp_path):
+def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_right, tmp_path, monkeypatch):
     copy = tmp_path / "copy"
     shutil.copytree(tiny_run_directory.path, copy)
     # Batches for training may be too small for the longest text the model takes; scoring must not mind.
     recipe = yaml.safe_load((copy / "recipe.yaml").read_text())
     recipe["data"].update(max_length=MAX_LENGTH // 2, batch_tokens=MAX_LENGTH // 2)
-    recipe["evaluation"]["tokenize"] = "none"
+    recipe["evaluation"].update(tokenize="none", batch_size=5)
     (copy / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     before = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
+    sizes = set()
+
+    def recorded(translate, *arguments):
+        return evaluate_translations(lambda texts: sizes.add(len(texts)) or translate(texts), *arguments)
+
+    monkeypatch.setattr(scoring, "evaluate_translations", recorded)
     source, reference = almost_right
     with eagerly():
         outcome = command("evaluate", copy, "--source", source, "--reference", reference, "--beam-size", 1)
+    assert sizes == {5, 4}  # as the recipe has it
     told = f"scoring 24 sentences with {copy / 'checkpoints' / 'best.keras'}\n"
     assert (outcome.status, outcome.err) == (0, told)
     scores = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
@@ -97,6 +106,15 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     assert scores["checkpoint"] == before["checkpoint"] == "best.keras" and scores["weights"] == before["weights"]
     assert scores["bleu"] < before["bleu"]
     assert scores["perplexity"] > before["perplexity"]
+
+
+def test_a_tokenizer_that_bleu_lacks_is_told_before_a_run_is_loaded(
+    command, tiny_run_directory, almost_right, monkeypatch
+):
+    monkeypatch.setattr("tf_transformer.experiment.scoring.load_model", lambda *_: pytest.fail("it is loaded"))
+    source, reference = almost_right
+    options = ("--source", source, "--reference", reference, "--tokenize", "13b")
+    assert_mistake(command("evaluate", tiny_run_directory.path, *options), "tokenize='13b'", "13a")
 
 
 def test_evaluate_of_a_single_checkpoint_leaves_the_runs_scores(command, tiny_run_directory, almost_right):

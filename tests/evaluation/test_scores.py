@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.scores import score_translations
+from tf_transformer.evaluation.scores import evaluate_translations, score_translations
 
 KOREAN_HYPOTHESIS = "빛이 써는 노인은 완벽한 어두운곳에서 잠든 사람과 비교할 때 강박증이 심해질 기회가 훨씬 높았다"
 KOREAN_REFERENCE = "빛이 써는 사람은 완벽한 어둠에서 잠든 사람과 비교할 때 우울증이 심해질 가능성이 훨씬 높았다"
@@ -232,6 +232,12 @@ def test_a_tokenizer_that_cannot_load_is_a_users_mistake(monkeypatch):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
     with pytest.raises(UserError, match=r"tokenize='ja-mecab' cannot be used here: .*sacrebleu\[ja\]"):
         score_translations(["犬"], ["犬"], tokenize="ja-mecab")
+
+
+def test_a_tokenizer_that_cannot_load_is_told_before_the_translating(monkeypatch):
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    with pytest.raises(UserError, match="tokenize='ja-mecab' cannot be used here"):
+        evaluate_translations(lambda texts: pytest.fail("it translates"), [("犬", "犬")], tokenize="ja-mecab")
 
 
 def test_import_is_light():

@@ -4,13 +4,18 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sentencepiece import SentencePieceProcessor
 
 from tests.export.conftest import with_nothing_but
 from tests.parsing.random_parser import SENTENCES, assert_scores_are_those_of_the_trees, make_parser
 from tests.recipe.recipes import DEMO, refusal
 from tf_transformer import UserError
 from tf_transformer.export import export_ctranslate2, export_saved_model
+from tf_transformer.layers.next_word import NO_WORD
 from tf_transformer.parsing import read_tree
+from tf_transformer.tokenizers.base import END_ID
 
 RECIPE = DEMO.parent / "parsing_demo.yaml"
 TEXTS = [sentence for sentence, _ in SENTENCES]
@@ -38,6 +43,42 @@ def test_words_of_any_kind_have_a_tree(parser):
     for text, tree in zip(texts, parser.parse(texts)["tree"].numpy(), strict=True):
         words = text.replace("(", "-LRB-").replace(")", "-RRB-").split()
         assert (read_tree(tree.decode()).words() if words else []) == words
+
+
+# A blank, or nothing at all, is in the normal form of each of these.
+ODD = [
+    "5´",
+    "don´t",
+    "a\u200bb",
+    "\u200b",
+    "\ufeff",
+    "\u2009",
+    "ﷺ",
+    "▁",
+    "▁▁",
+    "a▁b",
+    "\x07",
+    "\ufffd",
+    "\udcff",
+    "b▁\udcffc",
+]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from([*ODD, "cat", "´", "\u0301"]) | st.text("ab´\u0301\u200b\ufeff▁\u3000", min_size=1)))
+@example(ODD)
+def test_a_word_is_one_to_the_decoder_whatever_its_normal_form(parser, words):
+    source, told = parser.tokenizers.source, parser.model.told
+    text = " ".join(words).encode(errors="surrogateescape")
+    ids = [*source.tokenize([text]).to_list()[0], END_ID]
+    places = told.places(np.array([ids])).numpy()[0]
+    assert places[places != NO_WORD].tolist() == list(range(len(words) + 1))
+    of_words = np.split(ids, np.flatnonzero(places != NO_WORD)[1:])
+    as_ever = SentencePieceProcessor(model_proto=source.to_bytes())
+    for word, pieces in zip(text.split(b" ") if words else [], of_words[: len(words)], strict=True):
+        normal = as_ever.normalize(word).decode().lstrip("▁")
+        if normal and "▁" not in normal:
+            assert pieces.tolist() == as_ever.encode(word)
 
 
 def test_its_files_hold_it(parser, told, tmp_path):

@@ -8,16 +8,18 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.tokenizers import BracketTokenizer, train_tokenizers
+from tf_transformer.tokenizers import BracketTokenizer, train_parsing_tokenizers, train_tokenizers
 
 PAIRS = [("the old man sees a dog.", "der alte Mann sieht einen Hund."), ("a über 3½ ﬁ 漢字", "e\u0301 👍🏽 x")] * 3
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(PAIRS[0]), max_size=8)
 
 
-@pytest.fixture(scope="module", params=["bpe", "unigram", "wordpiece", "brackets"])
+@pytest.fixture(scope="module", params=["bpe", "unigram", "wordpiece", "brackets", "words"])
 def tokenizer(request):
     if request.param == "brackets":
         return BracketTokenizer(["S", "NP"])
+    if request.param == "words":
+        return train_parsing_tokenizers([(source, "(S XX )S") for source, _ in PAIRS], vocab_size=290).source
     size = 60 if request.param == "wordpiece" else 296
     return train_tokenizers(PAIRS, kind=request.param, vocab_size=size).source
 

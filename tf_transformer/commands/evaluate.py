@@ -10,7 +10,6 @@ import typer
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import (
     ALPHA_OPTION,
-    BATCH_SIZE_OPTION,
     BEAM_OPTION,
     ENGINE_OPTION,
     GRAMMAR_OPTION,
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 # Of so many sentences, to make the graph faster takes less time than it saves.
 MANY = 4000
+# Sentences at once where no run says how many.
+BATCH_SIZE = 64
 
 
 @app.command()
@@ -60,7 +61,10 @@ def evaluate(
     no_repeat_ngram_size: Annotated[int | None, NO_REPEAT_OPTION] = None,
     grammar: Annotated[bool | None, GRAMMAR_OPTION] = None,
     engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
-    batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of sentences processed at once.", show_default="the run's setting, or 64"),
+    ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
     """Translates or parses a file and scores the output.
@@ -104,7 +108,9 @@ def evaluate(
     where = {"source": str(source), "reference": str(reference), **changes}
     run = RunDirectory.of_model(model) if engine == "tensorflow" and is_run(model) else None
     if run:
-        tokenize = tokenize or load_recipe(run.recipe).evaluation.tokenize
+        of_run = load_recipe(run.recipe).evaluation
+        tokenize, batch_size = tokenize or of_run.tokenize, batch_size or of_run.batch_size
+    tokenize, batch_size = tokenize or "13a", batch_size or BATCH_SIZE
     if not as_json:
         _tell_begun(models, len(pairs))
     if run and not others:
@@ -117,18 +123,14 @@ def evaluate(
         _show_and_keep({**where, **scores}, run, as_json)
     else:
         translate = load_translate(models, changes, engine, load)
-        scores, _ = evaluate_translations(
-            translate, pairs, lowercase, batch_size, streams_of(engine), tokenize or "13a"
-        )
+        scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, streams_of(engine), tokenize)
         if perturb:
-            scores["perturbed"] = evaluate_perturbed(
-                translate, pairs, batch_size, streams_of(engine), tokenize or "13a"
-            )
+            scores["perturbed"] = evaluate_perturbed(translate, pairs, batch_size, streams_of(engine), tokenize)
         show_scores({**where, **scores}, as_json)
 
 
 def _evaluate_parser(
-    model: Path, file: Path, changes: dict[str, Any], grammar: bool | None, batch_size: int, as_json: bool
+    model: Path, file: Path, changes: dict[str, Any], grammar: bool | None, batch_size: int | None, as_json: bool
 ) -> None:
     from tf_transformer.parsing.pairs import TreePairs
     from tf_transformer.parsing.reading import TreeFiles
@@ -152,7 +154,8 @@ def _evaluate_parser(
         _show_and_keep({**where, **scores}, run, as_json)
     else:
         function = load_parse(model, changes, grammar, load)
-        show_scores({**where, **evaluate_parses(function, TreePairs(trees).trees(), batch_size, cores())}, as_json)
+        scores = evaluate_parses(function, TreePairs(trees).trees(), batch_size or BATCH_SIZE, cores())
+        show_scores({**where, **scores}, as_json)
 
 
 def _tell_begun(models: list[Path], sentences: int) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tf_transformer.errors import UserError, check_is_list
 
 if TYPE_CHECKING:
+    from sacrebleu.metrics import BLEU
+
     from tf_transformer.translation.texts import Translate, Translation
 
 
@@ -91,7 +93,7 @@ def score_translations(
         >>> print(f"{scores.bleu:.1f} {scores.signature.split('|version')[0]}")
         48.9 nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp
     """
-    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.metrics import CHRF
 
     hypotheses = _as_texts("hypotheses", hypotheses)
     references = _as_texts("references", references)
@@ -102,16 +104,7 @@ def score_translations(
         )
     if not hypotheses:
         raise UserError("nothing to score: give at least one hypothesis and its reference")
-    _check_choice("tokenize", tokenize, BLEU.TOKENIZERS)
-    _check_choice("smooth_method", smooth_method, BLEU.SMOOTH_DEFAULTS)
-
-    try:
-        # `force` silences the warning that text looks tokenised, which "none" says it is.
-        metric = BLEU(lowercase=lowercase, tokenize=tokenize, smooth_method=smooth_method, force=tokenize == "none")
-    except (ImportError, RuntimeError, OSError) as error:
-        # Some of sacreBLEU's tokenizers need another package or a file it downloads.
-        reason = " ".join(str(error).split())
-        raise UserError(f"tokenize={tokenize!r} cannot be used here: {reason}") from error
+    metric = _bleu(lowercase, tokenize, smooth_method)
     chrf_metric = CHRF(lowercase=lowercase)
     bleu = metric.corpus_score(hypotheses, [references])
     chrf = chrf_metric.corpus_score(hypotheses, [references])
@@ -150,7 +143,7 @@ def evaluate_translations(
         many were cut to the model's positions) and "translation_seconds"; and the translations.
 
     Raises:
-        UserError: there is no pair, or sacreBLEU lacks the tokenizer.
+        UserError: there is no pair, or sacreBLEU can't use the tokenizer.
 
     Example:
         >>> import numpy as np
@@ -161,12 +154,10 @@ def evaluate_translations(
         >>> round(scores["bleu"]), scores["sentences"], translations[0].text
         (100, 1, 'We saw the old man.')
     """
-    from sacrebleu.metrics import BLEU
-
     from tf_transformer.evaluation.oddities import share_of_oddities
     from tf_transformer.translation.texts import translate_texts
 
-    _check_choice("tokenize", tokenize, BLEU.TOKENIZERS)  # told before the translating, not after it
+    check_tokenizer(tokenize)  # told before the translating, not after it
     start = time.perf_counter()
     sources = [source for source, _ in pairs]
     translations = list(translate_texts(translate, sources, batch_size, streams))
@@ -182,6 +173,32 @@ def evaluate_translations(
     scores["truncated"] = sum(translation.truncated for translation in translations)
     scores["translation_seconds"] = round(seconds, 2)
     return scores, translations
+
+
+def check_tokenizer(tokenize: str) -> None:
+    """Makes sure that BLEU can be computed with a tokenizer of sacreBLEU's.
+
+    Args:
+        tokenize: as in `score_translations`.
+
+    Raises:
+        UserError: sacreBLEU lacks it, or a package or a file that it needs is missing.
+    """
+    _bleu(tokenize=tokenize)
+
+
+def _bleu(lowercase: bool = False, tokenize: str = "13a", smooth_method: str = "exp") -> BLEU:
+    from sacrebleu.metrics import BLEU
+
+    _check_choice("tokenize", tokenize, BLEU.TOKENIZERS)
+    _check_choice("smooth_method", smooth_method, BLEU.SMOOTH_DEFAULTS)
+    try:
+        # `force` silences the warning that text looks tokenised, which "none" says it is.
+        return BLEU(lowercase=lowercase, tokenize=tokenize, smooth_method=smooth_method, force=tokenize == "none")
+    except (ImportError, RuntimeError, OSError) as error:
+        # Some of sacreBLEU's tokenizers need another package or a file it downloads.
+        reason = " ".join(str(error).split())
+        raise UserError(f"tokenize={tokenize!r} cannot be used here: {reason}") from error
 
 
 def _as_texts(name: str, texts: Sequence[str]) -> list[str]:

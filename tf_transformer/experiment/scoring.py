@@ -9,7 +9,7 @@ from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.filters import count_pairs
 from tf_transformer.data.mixture import Pairs
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.scores import evaluate_translations
+from tf_transformer.evaluation.scores import check_tokenizer, evaluate_translations
 from tf_transformer.experiment.compiling import compile_model
 from tf_transformer.export.translator import Translator, make_translator
 from tf_transformer.parsing.pairs import TreePairs
@@ -74,6 +74,8 @@ def evaluate(
         if recipe.task == "parsing":
             raise UserError(f"{run.path}: a parser, which is scored on trees; give --trees FILE instead")
         raise UserError(NO_PARSER.format(run.path))
+    if tokenize:
+        check_tokenizer(tokenize)  # told before all work
     checkpoint = run.best_checkpoint()
     scored = identity(checkpoint)
     model, tokenizers = load_model(checkpoint, "float32"), run.load_tokenizers()

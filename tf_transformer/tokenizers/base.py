@@ -180,6 +180,10 @@ class Tokenizer(tf.Module):
         """
         raise NotImplementedError
 
+    def for_whole_words(self) -> Tokenizer:
+        """The tokenizer for sentences whose words are counted by the pieces that begin one; this one if it has none."""
+        return self
+
     def to_bytes(self) -> bytes:
         """Gives the content of the file that `from_bytes` reads."""
         raise NotImplementedError

@@ -25,7 +25,8 @@ class TokenizerPair(tf.Module):
         source: the tokenizer of the source language.
         target: the tokenizer of the target language; the same object where one vocabulary serves both.
         kind: "bpe", "unigram", "wordpiece" or "marian".
-        target_kind: that of the target, where it is another one; it may be "brackets".
+        target_kind: that of the target, where it is another one; it may be "brackets", for which a SentencePiece
+            source becomes a `WholeWordTokenizer`.
 
     Attributes:
         joint: whether one vocabulary serves both languages.
@@ -42,7 +43,8 @@ class TokenizerPair(tf.Module):
 
     def __init__(self, source: Tokenizer, target: Tokenizer, kind: str, target_kind: str | None = None) -> None:
         super().__init__()
-        self.source = source
+        # A parser's trees have a token for each word of the sentence.
+        self.source = source.for_whole_words() if target_kind == "brackets" else source
         self.target = target
         self.kind = kind
         self.target_kind = target_kind or kind

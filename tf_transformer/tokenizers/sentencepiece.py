@@ -17,7 +17,8 @@ from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID,
 
 # SentencePiece takes these for blanks.
 _BLANKS = r"[\s\p{Z}\p{Cc}]+"
-
+# What is read in place of a word that has no normal form.
+_NOTHING = "\N{WHITE SQUARE}"
 
 _numbers = itertools.count()
 
@@ -150,9 +151,46 @@ class SentencePieceTokenizer(Tokenizer):
     def normalize(self, text: str) -> str:
         return self._normalizer.normalize(text)
 
+    def for_whole_words(self) -> SentencePieceTokenizer:
+        return WholeWordTokenizer(self._model)
+
     def to_bytes(self) -> bytes:
         return self._model
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SentencePieceTokenizer:
         return cls(data)
+
+
+class WholeWordTokenizer(SentencePieceTokenizer):
+    """Splits sentences so that exactly one piece begins each of their words, those between ASCII blanks.
+
+    Normal forms may gain blanks: that of `´` is an accent on a blank, and that of a zero-width blank is nothing but
+    one. A word that would thus become several is read without these blanks; one of which nothing is left, as a square.
+    All other words have the pieces that a `SentencePieceTokenizer` gives them.
+
+    Args:
+        model: as a `SentencePieceTokenizer` has it.
+
+    Example:
+        >>> from tf_transformer.tokenizers import train_parsing_tokenizers
+        >>> tokenizer = train_parsing_tokenizers([("a dog", "(NP XX XX )NP")], vocab_size=270).source
+        >>> [tokenizer.pieces(ids) for ids in tokenizer.tokenize(["a dog", "a\\u200ba \\u200b"]).to_list()]
+        [['▁a', '▁dog'], ['▁a', '<0x61>', '▁', '<0xE2>', '<0x96>', '<0xA1>']]
+    """
+
+    # The library that a `SentencePieceTokenizer` encodes with would leave the words as they are.
+    encode = Tokenizer.encode
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        words = tf.strings.split(texts)
+        pieces = super().tokenize(words.values)
+        begins = pieces.with_values(tf.cast(self.begins_word(pieces.values), tf.int32))
+        # U+FFFD stands for bytes that are not UTF-8. In a text it is one more blank.
+        joined = tf.strings.regex_replace(self._join(pieces), "[ \N{REPLACEMENT CHARACTER}]", "")
+        joined = tf.where(joined == "", _NOTHING, joined)
+        read = tf.where(tf.reduce_sum(begins, axis=1) == 1, words.values, joined)
+        return super().tokenize(tf.strings.reduce_join(words.with_values(read), axis=1, separator=" "))
+
+    def normalize(self, text: str) -> str:
+        return self.detokenize(self.tokenize([text])).numpy()[0].decode()
