@@ -51,6 +51,8 @@ DOG = ("A dog runs through the park.", "Ein Hund läuft durch den Park.")
         ({}, "…", "…", "copied"),
         ({}, "…", "!", None),
         ({}, "Tom is cool.", "Tom ist cool.", None),
+        ({}, "भारत महान है", "भारत महान आहे", None),
+        ({}, "भारत महान है", "भारत महान है।", "copied"),
         ({"max_overlap": 0.5}, "Tom is cool.", "Tom ist cool.", "copied"),
         ({"max_overlap": 1}, DOG[0], DOG[0], None),
         ({"target_script": "Cyrillic"}, DOG[0], "Собака бежит по парку.", None),
