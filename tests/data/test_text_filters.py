@@ -33,6 +33,8 @@ DOG = ("A dog runs through the park.", "Ein Hund läuft durch den Park.")
         ({}, DOG[0], "Ein Hund l\ufffduft.", "damaged"),
         ({}, DOG[0], "Ein Hund lÃ¤uft.".encode().decode(), "damaged"),
         ({}, DOG[0], "Ein Hund läuft.".encode().decode("latin-1"), "damaged"),
+        *[({}, DOG[0], text.encode().decode("cp1252"), "damaged") for text in ("groß", "Übel", "Ärzte", "Öl", "À la")],
+        ({}, "„IRMÃ“, ‘MANHÃ’ – AMANHÃ…", "„Schwester“, ‚morgens‘ – morgen…", None),
         ({}, DOG[0], "Ein „Hund“ läuft – schnell.".encode().decode("cp1252", errors="ignore"), "damaged"),
         ({}, "A dog\x07 runs.", DOG[1], "damaged"),
         ({}, "A dog\rruns.", DOG[1], "damaged"),

@@ -39,8 +39,11 @@ REASONS = {
 }
 
 # What a decoder puts for bytes that it can't read; control characters; and the beginnings of umlauts, accents, quotes
-# and dashes whose UTF-8 was read as Latin-1 or Windows-1252.
-_DAMAGE = regex.compile(r"\N{REPLACEMENT CHARACTER}|(?!\t)\p{Cc}|[ÃÂ][\x80-\xbf]|â€")
+# and dashes whose UTF-8 was read as Latin-1 or Windows-1252. Behind a word in capitals such as "IRMÃ" a quote or a
+# dash is genuine, so it is taken for the rest of a letter only where another follows; "—", the rest of "×", never.
+_DAMAGE = regex.compile(
+    r"\N{REPLACEMENT CHARACTER}|(?!\t)\p{Cc}|[ÃÂ][\x80-\xbf]|Ã[€ƒ†‡ˆ‰ŠŒŽ˜šœžŸ]|Ã[‚„…‘’“”•–™‹›](?=\p{L})|â€"
+)
 _WORD = regex.compile(LETTERS)
 _LETTERS = regex.compile(r"\p{L}+")
 
