@@ -7,10 +7,10 @@ import pytest
 
 from tests.cli.command import contents
 from tf_transformer.errors import UserError
-from tf_transformer.files.whole import written_once, written_whole
+from tf_transformer.files.whole import written_new, written_once, written_whole
 
 
-@pytest.mark.parametrize("written", [written_whole, written_once])
+@pytest.mark.parametrize("written", [written_whole, written_once, written_new])
 @pytest.mark.parametrize(
     ("name", "told"),
     [("file/notes", "Not a directory"), ("no/notes", "No such file"), ("n" * 250, "File name too long")],
@@ -62,3 +62,16 @@ def test_another_failure_to_link_is_told(tmp_path, monkeypatch):
     with told, written_once(tmp_path / "notes", "the notes") as partial:
         partial.write_text("whole")
     assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["with links", "without links"])
+def test_a_new_file_is_its_own_or_an_error(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr("tf_transformer.files.whole.os.link", no_links(errno.EPERM))
+    with written_new(tmp_path / "notes", "the notes") as partial:
+        partial.write_text("new")
+    told = pytest.raises(UserError, match="others: the notes can't be written: another command has made such a file")
+    with told, written_new(tmp_path / "others", "the notes") as partial:
+        partial.write_text("slow")
+        (tmp_path / "others").write_text("quick")
+    assert contents(tmp_path) == {"notes": b"new", "others": b"quick"}

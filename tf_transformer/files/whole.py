@@ -94,13 +94,43 @@ def written_once(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
         >>> path.read_text()
         'first'
     """
-    with _beside(path, f"{PARTIAL}{path.name}-{socket.gethostname()}-{os.getpid()}", what, advice) as partial:
+    with _beside(path, _own_name(path), what, advice) as partial:
         yield partial
         if not path.exists():
             sync(partial)
             with suppress(FileExistsError):
                 _take_name(partial, path)
             sync(path.parent)
+
+
+@contextmanager
+def written_new(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
+    """As `written_once`, but where another file has the name at the end, that is an error.
+
+    Args:
+        path: the file.
+        what: what it is called in an error's message.
+        advice: what the message tells to do where it can't be written.
+
+    Raises:
+        UserError: it can't be written, or is there already.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> with written_new(Path(mkdtemp()) / "notes.txt", "the notes") as partial:
+        ...     _ = partial.write_text("new")
+    """
+    with _beside(path, _own_name(path), what, advice) as partial:
+        yield partial
+        sync(partial)
+        try:
+            _take_name(partial, path)
+        except FileExistsError:
+            raise UserError(
+                f"{path}: {what} can't be written: another command has made such a file meanwhile, which was not "
+                "changed; give another name"
+            ) from None
+        sync(path.parent)
 
 
 @contextmanager
@@ -142,6 +172,11 @@ def folder_written_once(path: Path, partial: Path, what: str, advice: str = AGAI
         raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _own_name(path: Path) -> str:
+    """What a file is called until it has its name: in this process alone, among those of all machines."""
+    return f"{PARTIAL}{path.name}-{socket.gethostname()}-{os.getpid()}"
 
 
 def _take_name(partial: Path, path: Path) -> None:
