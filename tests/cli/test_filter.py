@@ -10,6 +10,7 @@ import pytest
 
 from tests.bounded import SECONDS
 from tests.cli.command import assert_mistake, contents
+from tf_transformer.data.text_filters import PairFilter
 
 # What each line of the two files is: kept, or the reason why not.
 LINES = [
@@ -120,6 +121,21 @@ def test_a_mistake_leaves_nothing(command, pairs, words, told):
         words += ["--output", str(folder / "clean")]
     assert_mistake(command("filter", *words), *(text.replace("{}", str(folder)) for text in told))
     assert contents(folder) == before
+
+
+@pytest.mark.parametrize("taken", ["clean.en", "clean.de", "dropped"])
+def test_a_name_that_another_command_takes_meanwhile_leaves_nothing_else(command, pairs, tmp_path, monkeypatch, taken):
+    reason = PairFilter.reason
+
+    def reason_and_take(*pair):
+        (tmp_path / taken).write_text("another's")
+        return reason(*pair)
+
+    monkeypatch.setattr(PairFilter, "reason", reason_and_take)
+    outcome = command("filter", *pairs, "--output", tmp_path / "clean", "--dropped", tmp_path / "dropped")
+    assert_mistake(outcome, f"{tmp_path / taken}: ", "another command has made such a file", "give another name")
+    there = {name: content for name, content in contents(tmp_path).items() if not name.startswith("crawled")}
+    assert there == {taken: b"another's"}
 
 
 @pytest.mark.parametrize("where", ["half", "before"])

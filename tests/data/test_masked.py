@@ -6,10 +6,11 @@ from collections import Counter
 from itertools import product
 
 import pytest
+import regex
 
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.data.masked import MaskedPairs
-from tf_transformer.data.word_pairs import FEWEST, LARGEST_SHARE, LEAST, learn_word_pairs
+from tf_transformer.data.word_pairs import FEWEST, LARGEST_SHARE, LEAST, WORD, learn_word_pairs
 from tf_transformer.protection.placeholders import PLACEHOLDERS
 
 PLACEHOLDER = re.compile("|".join(PLACEHOLDERS))
@@ -71,6 +72,27 @@ def test_words_that_translate_each_other_are_replaced_together(pairs, masked):
 
 def test_is_the_same_each_time(pairs, masked):
     assert list(MaskedPairs(pairs)) == masked
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("वह अमेरिका में रहता है।", ["वह", "अमेरिका", "में", "रहता", "है"]),
+        ("Tom saw Mu\u0308ller's cafe\u0301.", ["Tom", "saw", "Mu\u0308ller's", "cafe\u0301"]),
+        ("می\u200cخواهم", ["می\u200cخواهم"]),
+        ("10² ½ H₂O, semi-final 3.5", ["10²", "½", "H₂O", "semi-final", "3.5"]),
+        ("❤\ufe0f 👩\u200d💻 1\ufe0f\u20e3", ["1\ufe0f\u20e3"]),
+    ],
+)
+def test_marks_belong_to_their_word(text, words):
+    assert WORD.findall(text) == words
+    for source, _ in MaskedPairs([(text, text)] * 20):  # masked differently each time
+        assert not regex.search(r"⟧[\p{M}\u200c\u200d]", source)
+
+
+def test_a_short_word_with_marks_is_no_name_as_one_without_is_none():
+    for word in "de", "में", "du\u0308":
+        assert all(source.startswith(f"{word} ") for source, _ in MaskedPairs([(word, word)] * 20))
 
 
 def test_sides_without_text_stay():

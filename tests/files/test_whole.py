@@ -1,13 +1,16 @@
-"""Files that are written whole: what is told where they can't be."""
+"""Files that are written whole: what is told where they can't be, and file systems without hard links."""
+
+import errno
+import os
 
 import pytest
 
 from tests.cli.command import contents
 from tf_transformer.errors import UserError
-from tf_transformer.files.whole import written_once, written_whole
+from tf_transformer.files.whole import written_new, written_once, written_whole
 
 
-@pytest.mark.parametrize("written", [written_whole, written_once])
+@pytest.mark.parametrize("written", [written_whole, written_once, written_new])
 @pytest.mark.parametrize(
     ("name", "told"),
     [("file/notes", "Not a directory"), ("no/notes", "No such file"), ("n" * 250, "File name too long")],
@@ -20,3 +23,55 @@ def test_what_can_t_even_be_begun_is_told_of_its_own_name(tmp_path, written, nam
         partial.write_text("whole")
     assert str(raised.value).startswith(f"{path}: the notes can't be written: {told}")
     assert contents(tmp_path) == {"file": b"here before"}
+
+
+def no_links(number):
+    def link(source, target):
+        raise OSError(number, os.strerror(number))
+
+    return link
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])
+def test_without_hard_links_the_first_stays_too(tmp_path, monkeypatch, number):
+    monkeypatch.setattr("tf_transformer.files.whole.os.link", no_links(number))
+    path = tmp_path / "notes"
+    for text in "first", "second":
+        with written_once(path, "the notes") as partial:
+            partial.write_text(text)
+    assert contents(tmp_path) == {"notes": b"first"}
+    with written_once(tmp_path / "others", "the notes") as partial:
+        partial.write_text("slow")
+        monkeypatch.setattr("tf_transformer.files.whole.Path.exists", lambda path: False)  # it comes after the look
+        (tmp_path / "others").write_text("quick")
+    assert contents(tmp_path) == {"notes": b"first", "others": b"quick"}
+
+
+def test_what_fails_after_its_name_was_taken_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("tf_transformer.files.whole.os.link", no_links(errno.EPERM))
+    monkeypatch.setattr("tf_transformer.files.whole.Path.replace", lambda *paths: no_links(errno.EIO)(*paths))
+    told = pytest.raises(UserError, match="can't be written: Input/output error")
+    with told, written_once(tmp_path / "notes", "the notes") as partial:
+        partial.write_text("whole")
+    assert contents(tmp_path) == {}
+
+
+def test_another_failure_to_link_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("tf_transformer.files.whole.os.link", no_links(errno.EDQUOT))
+    told = pytest.raises(UserError, match="can't be written: Disk quota exceeded")
+    with told, written_once(tmp_path / "notes", "the notes") as partial:
+        partial.write_text("whole")
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["with links", "without links"])
+def test_a_new_file_is_its_own_or_an_error(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr("tf_transformer.files.whole.os.link", no_links(errno.EPERM))
+    with written_new(tmp_path / "notes", "the notes") as partial:
+        partial.write_text("new")
+    told = pytest.raises(UserError, match="others: the notes can't be written: another command has made such a file")
+    with told, written_new(tmp_path / "others", "the notes") as partial:
+        partial.write_text("slow")
+        (tmp_path / "others").write_text("quick")
+    assert contents(tmp_path) == {"notes": b"new", "others": b"quick"}

@@ -27,7 +27,7 @@ from tf_transformer.commands.filter_options import (
 )
 from tf_transformer.commands.options import JSON_OPTION
 from tf_transformer.errors import UserError
-from tf_transformer.files.whole import written_once
+from tf_transformer.files.whole import written_new
 from tf_transformer.terminal.arguments import check_new_file
 from tf_transformer.terminal.notes import notes
 
@@ -101,15 +101,15 @@ def _endings(source: Path, target: Path) -> tuple[str, str]:
 
 
 def _write(source: Path, target: Path, pairs: PairFilter, kept: list[Path], dropped: Path | None) -> None:
-    """Reads all pairs and writes each to where it belongs; the files appear whole once all are read."""
+    """Reads all pairs and writes each to where it belongs; the files appear whole once all are read, or none does."""
     from tf_transformer.data.prepared.bar import pairs_bar
     from tf_transformer.data.sources import TextFiles
 
     read = TextFiles(source, target, invalid_utf8="skip")
-    with ExitStack() as opened:
+    with _all_or_none() as written, ExitStack() as opened:
         advance = opened.enter_context(pairs_bar("filtering", notes))
-        sides = [opened.enter_context(_new_file(path)) for path in kept]
-        rest = opened.enter_context(_new_file(dropped)) if dropped else None
+        sides = [opened.enter_context(_new_file(path, written)) for path in kept]
+        rest = opened.enter_context(_new_file(dropped, written)) if dropped else None
         for pair in read:
             reason = pairs.reason(*pair)
             if reason is None:
@@ -122,11 +122,24 @@ def _write(source: Path, target: Path, pairs: PairFilter, kept: list[Path], drop
 
 
 @contextmanager
-def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file that appears whole at the end, packed where its name ends in .gz."""
-    with written_once(path, "the pairs") as partial, partial.open("wb") as plain:
-        if path.suffix != ".gz":
+def _all_or_none() -> Iterator[list[Path]]:
+    """Gives a list for the files that have been written; where the next one can't be, these are removed."""
+    written: list[Path] = []
+    try:
+        yield written
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _new_file(path: Path, written: list[Path]) -> Iterator[BinaryIO]:
+    """Opens a file that appears whole at the end, packed where its name ends in .gz; then it is among those written."""
+    with written_new(path, "the pairs") as partial, partial.open("wb") as plain:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=plain, mtime=0) as packed:  # the same bytes each time
+                yield packed
+        else:
             yield plain
-            return
-        with gzip.GzipFile(filename="", mode="wb", fileobj=plain, mtime=0) as packed:  # the same bytes each time
-            yield packed
+    written.append(path)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+import regex
+
 from tf_transformer.data.mixture import MadeOfPairs, Pairs
 from tf_transformer.data.word_pairs import WORD, learn_word_pairs
 from tf_transformer.protection.placeholders import PLACEHOLDERS
@@ -22,6 +24,8 @@ NUMBERS, CHANCES = (1, 2, 3, 4), (0.4, 0.3, 0.2, 0.1)
 BEHIND, AT_THE_END = 0.3, 0.2
 
 _END = ".!?…。！？"
+
+_LETTERS_ALONE = regex.compile(r"[\p{L}\p{M}]+")
 
 
 class _Place(NamedTuple):
@@ -83,7 +87,7 @@ def _words_of_both(source: str, target: str, word_pairs: dict[str, str]) -> list
     places: dict[str, _Place] = {}
     for match in sides[0]:
         word = match[0]
-        is_name = word in in_target and (len(word) > 3 or word != word.lower() or not word.isalpha())
+        is_name = word in in_target and (len(word) > 3 or word != word.lower() or not _LETTERS_ALONE.fullmatch(word))
         other = word if is_name and word not in word_pairs else word_pairs.get(word)
         if counts[0][word] == 1 and other in in_target:
             places.setdefault(other, _Place(match.span(), in_target[other]))

@@ -205,7 +205,8 @@ class TfdsSource(Source):
     """Pairs from TensorFlow Datasets, or from a folder laid out as `tfds.TranslateFolder` has it.
 
     A dataset is downloaded and prepared when it is first asked for, which may take long, and then read in the
-    order in which it is stored.
+    same order each time: that of storage, except that the files of a dataset in several are mostly read by turns, a
+    block of each.
 
     With the name "translate_folder", `data_dir` is a folder of your own with one file for each language and
     split, named `lang.split.txt` (`de.train.txt`). These are read as `TextFiles`, and so streamed:

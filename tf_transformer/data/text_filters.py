@@ -7,7 +7,6 @@ found only where it is a copy of the other side.
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 import regex
 
 from tf_transformer.data.seen import Seen
+from tf_transformer.data.word_pairs import LETTERS
 from tf_transformer.errors import UserError
 
 UNITS: dict[str, Callable[[str], Sequence[str]]] = {
@@ -39,9 +39,12 @@ REASONS = {
 }
 
 # What a decoder puts for bytes that it can't read; control characters; and the beginnings of umlauts, accents, quotes
-# and dashes whose UTF-8 was read as Latin-1 or Windows-1252.
-_DAMAGE = regex.compile(r"\N{REPLACEMENT CHARACTER}|(?!\t)\p{Cc}|[ÃÂ][\x80-\xbf]|â€")
-_WORD = re.compile(r"\w+")
+# and dashes whose UTF-8 was read as Latin-1 or Windows-1252. Behind a word in capitals such as "IRMÃ" a quote or a
+# dash is genuine, so it is taken for the rest of a letter only where another follows; "—", the rest of "×", never.
+_DAMAGE = regex.compile(
+    r"\N{REPLACEMENT CHARACTER}|(?!\t)\p{Cc}|[ÃÂ][\x80-\xbf]|Ã[€ƒ†‡ˆ‰ŠŒŽ˜šœžŸ]|Ã[‚„…‘’“”•–™‹›](?=\p{L})|â€"
+)
+_WORD = regex.compile(LETTERS)
 _LETTERS = regex.compile(r"\p{L}+")
 
 # Up to so many words, or characters, are looked at as what may be repeated.

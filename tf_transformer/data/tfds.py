@@ -1,4 +1,4 @@
-"""Sentence pairs from TensorFlow Datasets, prepared on disk and read in stored order."""
+"""Sentence pairs from TensorFlow Datasets, prepared on disk and read in the same order each time."""
 
 import contextlib
 import difflib
@@ -47,8 +47,10 @@ class TfdsPairs:
                     raise UserError(f"dataset {name} has no text in {language!r}: choose from {offered}")
             _prepare(builder, name)
             try:
-                # In the order of storage: shuffling is the batching's business. Autocache would keep small
-                # datasets in memory. That no pair is missing is checked here, where it may be a choice.
+                # In the same order each time: shuffling is the batching's business. (Of several files 16 are read by
+                # turns, 16 examples of each, unless the dataset is stored unshuffled; another order would change
+                # runs that are to be resumed.) Autocache would keep small datasets in memory. That no pair is missing
+                # is checked here, where it may be a choice.
                 config = tfds.ReadConfig(try_autocache=False, assert_cardinality=False)
                 self._dataset = builder.as_dataset(split=split, shuffle_files=False, read_config=config)
             except (ValueError, KeyError) as error:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import product
 
-WORD = re.compile(r"\w+(?:[-'’.]\w+)*")
+import regex
+
+# Letters and digits with their combining marks, such as the vowels of Indic scripts and decomposed accents, and the
+# joiners within words. (`\w` of `re` matches no marks; that of `regex` no "²", but a mark that belongs to an emoji.)
+LETTERS = r"[\p{L}\p{N}_][\p{L}\p{N}\p{M}_\u200c\u200d]*"
+WORD = regex.compile(rf"{LETTERS}(?:[-'’.]{LETTERS})*")
 
 # Rarer words are paired by accident; more common ones are articles and the like, which are no text on their own.
 FEWEST = 5

@@ -22,7 +22,7 @@ from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import check_model, quantized, transformer_spec
 from tf_transformer.export.destinations import free_package
-from tf_transformer.files.whole import written_once
+from tf_transformer.files.whole import written_new
 from tf_transformer.languages import UNKNOWN_LANGUAGE, language_name, short_code
 from tf_transformer.layers.positions import positional_encoding
 from tf_transformer.marian.weights import NEVER
@@ -111,7 +111,7 @@ def export_argos(
     root = f"translate-{'_'.join(languages)}-{VERSION.replace('.', '_')}"
     with suppress(OSError):  # told when the file is written
         path.parent.mkdir(parents=True, exist_ok=True)
-    with written_once(path, "the package") as partial, tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    with written_new(path, "the package") as partial, tempfile.TemporaryDirectory(dir=path.parent) as folder:
         spec.save(folder)
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as package:
             package.writestr(f"{root}/metadata.json", json.dumps(metadata, indent=2) + "\n")

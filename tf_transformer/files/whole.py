@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -15,6 +16,9 @@ from tf_transformer.errors import UserError, reason
 
 PARTIAL = ".partial-"  # what the name of a half-written file begins with
 AGAIN = "fix that, and give the command again"
+
+# What file systems say that have no hard links, such as exFAT, shared folders of virtual machines, and some of FUSE's.
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 @contextmanager
@@ -70,10 +74,11 @@ def written_at_end(path: Path, what: str) -> Iterator[TextIO]:
 def written_once(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
     """As `written_whole`, but what is there already stays, also where another process has just written it.
 
-    Any number of processes, on any number of machines, may do this for the same file at the same time.
+    Any number of processes, on any number of machines, may do this for the same file at the same time. On a file
+    system without hard links the file is there for a moment before it has its content.
 
     Args:
-        path: the file, on a file system with hard links.
+        path: the file.
         what: what it is called in an error's message.
         advice: what the message tells to do.
 
@@ -89,13 +94,43 @@ def written_once(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
         >>> path.read_text()
         'first'
     """
-    with _beside(path, f"{PARTIAL}{path.name}-{socket.gethostname()}-{os.getpid()}", what, advice) as partial:
+    with _beside(path, _own_name(path), what, advice) as partial:
         yield partial
         if not path.exists():
             sync(partial)
             with suppress(FileExistsError):
-                os.link(partial, path)  # unlike a renaming it replaces nothing
+                _take_name(partial, path)
             sync(path.parent)
+
+
+@contextmanager
+def written_new(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
+    """As `written_once`, but where another file has the name at the end, that is an error.
+
+    Args:
+        path: the file.
+        what: what it is called in an error's message.
+        advice: what the message tells to do where it can't be written.
+
+    Raises:
+        UserError: it can't be written, or is there already.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> with written_new(Path(mkdtemp()) / "notes.txt", "the notes") as partial:
+        ...     _ = partial.write_text("new")
+    """
+    with _beside(path, _own_name(path), what, advice) as partial:
+        yield partial
+        sync(partial)
+        try:
+            _take_name(partial, path)
+        except FileExistsError:
+            raise UserError(
+                f"{path}: {what} can't be written: another command has made such a file meanwhile, which was not "
+                "changed; give another name"
+            ) from None
+        sync(path.parent)
 
 
 @contextmanager
@@ -137,6 +172,26 @@ def folder_written_once(path: Path, partial: Path, what: str, advice: str = AGAI
         raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _own_name(path: Path) -> str:
+    """What a file is called until it has its name: in this process alone, among those of all machines."""
+    return f"{PARTIAL}{path.name}-{socket.gethostname()}-{os.getpid()}"
+
+
+def _take_name(partial: Path, path: Path) -> None:
+    """Gives a file its name; raises FileExistsError if another has it."""
+    try:
+        os.link(partial, path)  # unlike a renaming it replaces nothing
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        path.touch(exist_ok=False)  # so that the name is nobody else's
+        try:
+            partial.replace(path)
+        except BaseException:
+            path.unlink()
+            raise
 
 
 @contextmanager
