@@ -257,6 +257,15 @@ def test_nothing_is_overwritten(joint, tmp_path):
     assert import_marian(joint.folder, tmp_path / "empty").best.is_file()
 
 
+def test_a_folder_without_a_name_of_its_own_is_refused(joint, tmp_path, monkeypatch):
+    """Were it replaced, whoever stands in it would stand in a folder that is gone."""
+    monkeypatch.chdir(tmp_path)
+    for path in ".", "", "none/..":
+        with pytest.raises(UserError, match="has no name of its own; give the name of a new folder to import into$"):
+            import_marian(joint.folder, path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_vocabulary_must_be_the_models(joint, tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()

@@ -102,6 +102,8 @@ def check_import(folder: str | os.PathLike, run: str | os.PathLike) -> None:
         run: the run's folder to make.
     """
     path = Path(run)
+    if path.name in ("", ".."):  # it is renamed to at the end
+        raise UserError(f"{path}: has no name of its own; give the name of a new folder to import into")
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise UserError(f"{path}: exists and was not changed; give a new folder to import into")
     read_config(Path(folder))

@@ -21,7 +21,7 @@ from tf_transformer.experiment import export_run_argos
 from tf_transformer.export.argos import POSITIONS, export_argos
 from tf_transformer.export.ctranslate2 import export_ctranslate2
 from tf_transformer.export.ctranslate2_engine import load_ctranslate2
-from tf_transformer.languages import short_code
+from tf_transformer.languages import language_name, short_code
 from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair
 from tf_transformer.tokenizers.base import END_ID
 
@@ -221,3 +221,9 @@ def test_the_shorter_codes_are_those_of_babel():
     aliases = get_global("language_aliases")
     for code in ("eng", "deu", "ger", "fra", "zho", "nob", "swh", "hsb", "mul", "und", "de", "pt-BR"):
         assert short_code(code) == aliases.get(code, code)
+
+
+def test_tagalog_has_a_code_of_two_letters():
+    """Babel's alias of it is Filipino's code, which has three."""
+    assert short_code("tgl") == "tl"
+    assert language_name("tl")
