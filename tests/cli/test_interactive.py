@@ -123,6 +123,7 @@ def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path
         ":attention 3": ":attention takes no argument",
         ":model": ":model takes the folder",
         f":model {tmp_path}/none": "neither a run nor a SavedModel (no such folder)",
+        ":model ~no-such-user/none": "~no-such-user/none: neither a run nor a SavedModel (no such folder)",
     }.items():
         prompt.ask(wrong, told)
     assert prompt.ask(SOURCE, TARGET)  # the model is still the one before

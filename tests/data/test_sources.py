@@ -104,6 +104,10 @@ def test_a_home_folder_is_understood(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     write(tmp_path / "a", "x\n")
     assert list(TextFiles("~/a", "~/a")) == [("x", "x")]
+    assert "~no-such-user/a does not exist" in told(lambda: TextFiles("~no-such-user/a", "~/a"))
+    assert "no such folder ~no-such-user/a" in told(
+        lambda: TfdsSource("translate_folder", "train", "en", "de", data_dir="~no-such-user/a")
+    )
 
 
 def test_reading_streams(tmp_path):

@@ -39,6 +39,14 @@ def test_it_answers_in_both_interfaces(url):
         assert metadata["translate"]["inputs"]["text"]["dtype"] == "DT_STRING"
 
 
+def test_an_option_that_it_lacks_is_named_and_none_that_it_takes(url):
+    with client_of(url) as client:
+        asked = {"q": SOURCES, "source": "en", "target": "de", "alternatives": 1, "protect": True}
+        answer = client.post("/translate", json=asked)
+        told = "protect can't be chosen: a CTranslate2 model has its export's options"
+        assert (answer.status_code, answer.json()) == (400, {"error": told})
+
+
 def test_two_models_side_by_side(url):
     with client_of(url) as client:
         told = client.post("/v1/models/echo:predict", json={"instances": ["a"]}).json()

@@ -143,6 +143,7 @@ def test_runs_behind_links_and_below_the_home_folder_are_found(tmp_path, monkeyp
     monkeypatch.setenv("HOME", str(tmp_path))
     for log_dir in (tmp_path / "logs", "~/logs"):
         assert Index(log_dir).refresh() == {"linked": {"a": [0]}}
+    assert Index("~no-such-user/logs").refresh() == {}
 
 
 def test_other_runs_can_be_looked_at_while_all_is_read_anew(tmp_path):

@@ -6,13 +6,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
 from tf_transformer.data.lines import Line, LineFile, decoded
 from tf_transformer.data.mixture import MadeOfPairs, Pairs, state_of
 from tf_transformer.errors import UserError
+from tf_transformer.files.home import below_home
 from tf_transformer.inspection.spans import words_of_tokens
 
 # Numbers of more digits count no words; Python takes none of very many for a number.
@@ -34,6 +34,7 @@ class AlignedPairs(MadeOfPairs):
             pair, or where there are more or fewer lines than pairs.
 
     Example:
+        >>> from pathlib import Path
         >>> from tempfile import mkdtemp
         >>> path = Path(mkdtemp()) / "train.align"
         >>> _ = path.write_text("0-0 1-1\n\n")
@@ -43,7 +44,7 @@ class AlignedPairs(MadeOfPairs):
 
     def __init__(self, pairs: Pairs, path: str | os.PathLike, words_before: int = 0) -> None:
         super().__init__(pairs)
-        self._lines, self._words_before = LineFile(Path(path).expanduser()), words_before
+        self._lines, self._words_before = LineFile(below_home(path)), words_before
 
     def state(self) -> list | None:
         state = state_of(self._origin)

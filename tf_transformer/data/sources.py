@@ -14,6 +14,7 @@ from tf_transformer.data.failures import Source
 from tf_transformer.data.lines import Line, LineFile
 from tf_transformer.data.tfds import TfdsPairs
 from tf_transformer.errors import UserError
+from tf_transformer.files.home import below_home
 
 StrPath = str | os.PathLike
 
@@ -156,7 +157,7 @@ def _check_choice(name: str, value: str) -> None:
 
 def _path_list(paths: StrPath | Sequence[StrPath]) -> list[Path]:
     listed = [paths] if isinstance(paths, str | os.PathLike) else paths
-    return [Path(path).expanduser() for path in listed]
+    return [below_home(path) for path in listed]
 
 
 class TsvFile(_FileSource):
@@ -273,9 +274,9 @@ class TfdsSource(Source):
 def _translate_folder(
     data_dir: StrPath | None, split: str, source_language: str, target_language: str, damaged: str
 ) -> TextFiles:
-    if data_dir is None or not Path(data_dir).expanduser().is_dir():
+    if data_dir is None or not below_home(data_dir).is_dir():
         raise UserError(f"translate_folder: no such folder {data_dir}: give a data_dir with files named LANG.SPLIT.txt")
-    folder = Path(data_dir).expanduser()
+    folder = below_home(data_dir)
 
     def file_of(language: str) -> Path:
         prefix = f"{language}.{split}."

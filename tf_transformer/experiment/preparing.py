@@ -18,6 +18,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
+from tf_transformer.files.home import below_home
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning, find_beginning, run_of
@@ -74,7 +75,7 @@ def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None
 
 def prepared_folder(recipe: Recipe, run: RunDirectory) -> Path:
     """Where the prepared data of a run lies."""
-    return Path(recipe.data.prepared).expanduser() if recipe.data.prepared else run.prepared
+    return below_home(recipe.data.prepared) if recipe.data.prepared else run.prepared
 
 
 def prepare_data(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from tf_transformer.data.lines import GZIP_ERRORS, LineFile, one_line
 from tf_transformer.errors import UserError
+from tf_transformer.files.home import below_home
 from tf_transformer.parsing.tree import Leaf, Tree
 
 StrPath = str | os.PathLike
@@ -60,7 +60,7 @@ class TreeFiles:
             paths = [paths]
         if not paths:
             raise UserError("no file of trees was given: give at least one")
-        self._files = [LineFile(Path(path).expanduser()) for path in paths]
+        self._files = [LineFile(below_home(path)) for path in paths]
 
     def state(self) -> list:
         """What tells each file from another: its name, size and time of change."""

@@ -234,8 +234,8 @@ class CTranslate2Version(Version):
         self.signatures = dict.fromkeys(DEFAULT_SIGNATURES, _translate_signature())
 
     def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
-        if set(options) - {"num_hypotheses"}:
-            raise UserError(f"{sorted(options)[0]} can't be chosen: a CTranslate2 model has its export's options")
+        if wrong := sorted(set(options) - {"num_hypotheses"}):
+            raise UserError(f"{wrong[0]} can't be chosen: a CTranslate2 model has its export's options")
         output = self._translate(list(texts))
         columns = [output[name].numpy() for name in COLUMNS]
         return [as_translation(*row) for row in zip(*columns, strict=True)]

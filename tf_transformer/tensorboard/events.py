@@ -18,6 +18,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from tensorboard.compat.proto.event_pb2 import Event
 
+from tf_transformer.files.home import below_home
 from tf_transformer.tensorboard.record import PLUGIN, DamagedRecord, Header, decode_header, decode_layer
 
 
@@ -57,7 +58,7 @@ class Index:
     """
 
     def __init__(self, log_dir: str | os.PathLike) -> None:
-        self.log_dir = Path(log_dir).expanduser()
+        self.log_dir = below_home(log_dir)
         self.places: dict[str, dict[str, dict[int, Place]]] = {}
         self.damaged: dict[str, str] = {}
         self._read: dict[Path, int] = {}  # how far each file has been read

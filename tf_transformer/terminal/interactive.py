@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.files.home import below_home
 from tf_transformer.terminal.arguments import check_is_no_file, given, in_the_users_words, newest_version
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import quiet_tensorflow, session_loader
@@ -140,8 +141,8 @@ class Conversation:
     def _switch_model(self, argument: str) -> str:
         if not argument:
             raise UserError(":model takes the folder of a run or of a SavedModel, or a checkpoint")
-        whole = Path(argument).expanduser()  # which may have blanks in its name
-        models = [whole] if os.path.exists(whole) else [Path(each).expanduser() for each in argument.split()]
+        whole = below_home(argument)  # which may have blanks in its name
+        models = [whole] if os.path.exists(whole) else [below_home(each) for each in argument.split()]
         return self._load([newest_version(model) for model in models], self.changes)
 
     def _help(self, argument: str) -> str:
