@@ -149,7 +149,7 @@ def test_what_xla_compiles_is_kept(tmp_path):
     write_pairs(tmp_path)
     changes = {"training__jit_compile": "true", "training__steps": 6, "training__validate_every": 6}
     replaced = settings(tmp_path, **changes, evaluation__beam_size=1)
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "my cache")}
     environment.pop("TF_XLA_FLAGS", None)
 
     def train(run):
@@ -158,7 +158,7 @@ def test_what_xla_compiles_is_kept(tmp_path):
         outcome = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
         assert outcome.returncode == 0, outcome.stderr
         assert re.search(r"first step: [\d.]+ s, in which the model was traced and compiled\n", outcome.stderr)
-        compiled = list((tmp_path / "tf_transformer" / "xla").iterdir())
+        compiled = list((tmp_path / "my cache" / "tf_transformer" / "xla").iterdir())
         assert compiled and all(path.suffix == ".pb" for path in compiled)
         return {path: path.stat().st_mtime_ns for path in compiled}
 

@@ -48,7 +48,9 @@ def keep_what_xla_compiles() -> None:
         os.makedirs(cache, exist_ok=True)
     except OSError:  # works without a cache, only slower
         return
-    os.environ.setdefault("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory={cache}")
+    # TensorFlow parts the flags at blanks, and reads quotes and backslashes as a shell does.
+    quoted = cache.replace("\\", "\\\\").replace('"', '\\"')
+    os.environ.setdefault("TF_XLA_FLAGS", f'--tf_xla_persistent_cache_directory="{quoted}"')
 
 
 @contextmanager
