@@ -168,13 +168,29 @@ def test_words_are_what_blanks_part(tokenizer, text):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=4))
 @example(["a\u00b4b", "\u00a8 \u2581x", "x\x00 y\x85z", "\u037a"])  # blanks that only the normal form has
-def test_every_token_is_of_a_word_that_is_there(tokenizer, texts):
+@example(["a\u00b4b \u00b4 The girl", "a \x01 The\x0b \ufffd girl"])  # words of two and of none
+def test_every_token_is_of_the_word_that_it_is_made_of(tokenizer, texts):
     words, places = tokenizer.words(tf.constant(texts))
     lengths = [len(tokens) for tokens in tokenizer.tokenize(texts).to_list()]
     assert places.shape == (len(texts), max(lengths))
     for row, length, count in zip(places.numpy(), lengths, words.row_lengths().numpy(), strict=True):
         assert (row[:length] < max(count, 1)).all() and (row >= 0).all()
         assert (np.diff(row[:length]) >= 0).all()
+    for text, row, own_words in zip(texts, places.numpy(), words.to_list(), strict=True):
+        tokens = tokenizer.tokenize([text]).to_list()[0]
+        of_words = [
+            [token for token, other in zip(tokens, row, strict=False) if other == place]
+            for place in range(len(own_words))
+        ]
+        made = tokenizer.detokenize(tf.ragged.constant(of_words, tf.int32, ragged_rank=1)).numpy()
+        assert [word.decode() for word in made] == [tokenizer.normalize(word.decode()) for word in own_words]
+
+
+@pytest.mark.parametrize("blank", "\u061c\u200b\u200c\u200e\u200f\u2581\ufeff\ufffd", ids=ascii)
+def test_what_the_normal_form_makes_a_blank_parts_words(tokenizer, blank):
+    words, places = tokenizer.words(tf.constant([f"a girl{blank}sees a house"]))
+    assert words.to_list()[0] == b"a girl sees a house".split()
+    assert places.numpy().max() == 4
 
 
 @pytest.mark.thorough

@@ -154,7 +154,7 @@ class MarianTokenizer(Tokenizer):
         return tf.strings.strip(tf.strings.regex_replace(texts, "▁", " "))
 
     def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        return words_of_pieces(texts, self.begins_word(self.tokenize(texts).to_tensor()))
+        return words_of_pieces(self, texts)
 
     def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
         return tf.where(ids == PAD_ID, "", tf.gather(self._piece_texts, ids))

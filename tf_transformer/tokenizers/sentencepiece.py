@@ -15,22 +15,32 @@ from tf_transformer.errors import UserError
 from tf_transformer.protection.placeholders import PLACEHOLDERS
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
 
-# SentencePiece takes these for blanks.
-_BLANKS = r"[\s\p{Z}\p{Cc}]+"
+# What nmt_nfkc, SentencePiece's usual normal form, makes a blank of.
+_BLANKS = r"[\s\p{Z}\x{061C}\x{200B}\x{200C}\x{200E}\x{200F}\x{2581}\x{FEFF}\x{FFFD}]+"
 # What is read in place of a word that has no normal form.
 _NOTHING = "\N{WHITE SQUARE}"
 
 _numbers = itertools.count()
 
 
-def words_of_pieces(texts: tf.Tensor, begins: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-    """Does the work of `Tokenizer.words`, knowing which of texts' pieces, bool (batch, length), begin a word."""
-    readable = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
-    words = tf.strings.split(tf.strings.regex_replace(readable, _BLANKS, " "))
-    places = tf.maximum(tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1, 0)
-    # Where the normal form of a character holds a blank, there are more beginnings than words.
-    most = tf.cast(words.row_lengths(), tf.int32) - 1
-    return words, tf.clip_by_value(places, 0, tf.maximum(most, 0)[:, None])
+def words_of_pieces(tokenizer: Tokenizer, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+    """Does the work of `Tokenizer.words` for a tokenizer whose pieces tell where a word begins."""
+    # SentencePiece leaves a vertical tab out, and `split` would take it for a blank.
+    texts = tf.strings.regex_replace(texts, r"\v", "")
+    words = tf.strings.split(tf.strings.regex_replace(texts, _BLANKS, " "))
+    # The normal form of one word may be several, as of "x´y", where "´" becomes a blank and an accent; or none.
+    pieces = tokenizer.tokenize(words.flat_values)
+    begins = pieces.with_values(tf.cast(tokenizer.begins_word(pieces.values), tf.int64))
+    counts = words.with_values(tf.reduce_sum(begins, axis=1))
+    places = tf.repeat(tf.ragged.range(words.row_lengths()).values, counts.values)
+    place_of_beginning = tf.RaggedTensor.from_row_lengths(tf.cast(places, tf.int32), tf.reduce_sum(counts, axis=1))
+    beginning = tf.cumsum(tf.cast(tokenizer.begins_word(tokenizer.tokenize(texts).to_tensor()), tf.int64), axis=1) - 1
+    # An imported model may have another normal form, and so other blanks.
+    last = tf.maximum(place_of_beginning.row_lengths() - 1, 0)
+    beginning = tf.clip_by_value(beginning, 0, last[:, None])
+    readable = tf.ragged.map_flat_values(tf.strings.unicode_transcode, words, "UTF-8", "UTF-8")  # else U+FFFD
+    # A column more, so that there is one.
+    return readable, tf.gather(tf.pad(place_of_beginning.to_tensor(), [[0, 0], [0, 1]]), beginning, batch_dims=1)
 
 
 class ModelResource(tf.saved_model.experimental.TrackableResource):
@@ -135,7 +145,7 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
     def words(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        return words_of_pieces(texts, self.begins_word(self.tokenize(texts).to_tensor()))
+        return words_of_pieces(self, texts)
 
     def piece_texts(self, ids: tf.Tensor) -> tf.Tensor:
         names = text_ops.sentencepiece_id_to_string_op(self._resource.for_op(), tf.reshape(ids, [-1]))
