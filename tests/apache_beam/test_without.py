@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.bounded import SECONDS
+from tf_transformer.apache_beam.__main__ import parser
 
 WITHOUT = """
 import runpy, sys
@@ -21,3 +24,14 @@ def test_it_is_told_how_to_install_it():
     assert "pip install 'tf_transformer[beam]'" in ended.stderr
     shown = subprocess.run([*program, "--help"], capture_output=True, text=True, timeout=SECONDS)
     assert shown.returncode == 0 and "OUTPUT" in shown.stdout
+
+
+@pytest.mark.parametrize("option", ["--batch-size", "--shard-lines"])
+@pytest.mark.parametrize("value", ["0", "-5", "1.5", "many"])
+def test_numbers_below_one_are_refused(option, value, capsys):
+    given = parser().parse_args(["model", "in", "out", f"{option}=1"])
+    assert vars(given)[option.strip("-").replace("-", "_")] == 1
+    with pytest.raises(SystemExit):
+        parser().parse_args(["model", "in", "out", f"{option}={value}"])
+    told = f"argument {option}: {value} was given; it must be a whole number, at least 1"
+    assert told in capsys.readouterr().err

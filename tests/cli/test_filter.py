@@ -96,7 +96,10 @@ def test_files_without_endings_that_differ(command, pairs, tmp_path):
     [
         (["{}/none", "{}/pairs.de"], ["{}/none does not exist"]),
         (["{}/pairs.en", "{}/short.de"], ["pairs.en has 9 lines but", "short.de has 1"]),
-        (["{}/pairs.en", "{}/cut.de.gz"], ["cut.de.gz: incomplete or damaged gzip file"]),
+        (
+            ["{}/pairs.en", "{}/cut.de.gz"],
+            ["cut.de.gz: incomplete or damaged gzip file", "; a training, or a source in Python,"],
+        ),
         (["{}/empty.en", "{}/empty.de"], ["no sentence pairs"]),
         (["{}/pairs.en", "{}/pairs.de", "--output", "{}/there"], ["{}/there.en: already exists"]),
         (["{}/pairs.en", "{}/pairs.de", "--output", "{}/no/clean"], ["{}/no: no such folder"]),

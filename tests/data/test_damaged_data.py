@@ -55,7 +55,7 @@ def test_a_gzip_file_that_is_cut_off(packed):
     path, whole = packed
     path.write_bytes(path.read_bytes()[:-20_000])
     message = told(TextFiles(path, whole))
-    assert message.startswith(f"{path}: incomplete or damaged gzip file (") and 'set damaged to "skip"' in message
+    assert message.startswith(f"{path}: incomplete or damaged gzip file (") and 'with damaged set to "skip"' in message
     reached = line_reached(message)
     assert 100 < reached < len(LINES)
     source = TextFiles(path, whole, damaged="skip")
@@ -151,6 +151,7 @@ def test_a_file_that_changes_as_it_is_read(packed, change):
         change(path)
         message = told(pairs)
         assert message.startswith(f"{path} has changed since reading began")
+        assert message.endswith("or begin anew with another (a training in another folder)")
         assert line_reached(message) <= LINES_BETWEEN_LOOKS
         path.write_bytes(gzip.compress(TEXT) if path.suffix else TEXT)
 

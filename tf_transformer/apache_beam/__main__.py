@@ -12,6 +12,13 @@ from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.translation.loading import ENGINES
 
 
+def at_least_one(text: str) -> int:
+    """The value of an option that is a whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} was given; it must be a whole number, at least 1")
+    return int(text)
+
+
 def parser() -> argparse.ArgumentParser:
     """What reads the program's own options; all others are Beam's and its runner's."""
     parser = argparse.ArgumentParser(
@@ -26,8 +33,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--engine", default="tensorflow", choices=ENGINES)
     parser.add_argument("--beam-size", type=int, help="beam size; 1 is greedy search")
     parser.add_argument("--alpha", type=float, help="exponent of the length penalty")
-    parser.add_argument("--batch-size", type=int, default=64, help="sentences at once")
-    parser.add_argument("--shard-lines", type=int, default=SHARD_LINES, help="lines in a shard")
+    parser.add_argument("--batch-size", type=at_least_one, default=64, help="sentences at once")
+    parser.add_argument("--shard-lines", type=at_least_one, default=SHARD_LINES, help="lines in a shard")
     parser.add_argument(
         "--cut", action="store_true", help="cut sentences that are too long, instead of setting them aside"
     )

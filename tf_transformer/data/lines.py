@@ -76,8 +76,8 @@ class LineFile:
                 self._check_is_the_same(file, number)
                 raise UserError(
                     f"{self.path}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}): "
-                    'download or compress it again, or set damaged to "skip" (data.damaged in a recipe) to leave out '
-                    "what can't be read"
+                    "download or compress it again; a training, or a source in Python, leaves out what can't be read "
+                    'with damaged set to "skip" (data.damaged in a recipe)'
                 ) from error
             except OSError as error:
                 raise UserError(
@@ -178,8 +178,8 @@ def damaged_gzip(name: str, error: Exception, number: int) -> UserError:
 def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:
     """The error of a file that is no longer what reading began with."""
     return UserError(
-        f"{file} {what} (after {place}): restore the original and give the command again, or start a new training in "
-        "another folder"
+        f"{file} {what} (after {place}): restore the original and give the command again, or begin anew with another "
+        "(a training in another folder)"
     )
 
 
