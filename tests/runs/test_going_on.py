@@ -267,3 +267,18 @@ def test_a_state_of_another_optimizer_is_told_and_kept(tmp_path, change):
         state.restore(model)
     assert contents(tmp_path) == before
     assert all(np.array_equal(*values) for values in zip(weights, model.get_weights(), strict=True))
+
+
+@pytest.mark.parametrize("origin_step", [0, None], ids=["of another run", "of this run"])
+def test_the_best_of_another_run_is_not_taken_for_this_one_s(tmp_path, origin_step):
+    """Where this one was killed after its first validation had written its own, and before the state after it."""
+    (tmp_path / "checkpoints").mkdir()
+    checkpoints, saved = Checkpoints(tmp_path / "checkpoints", 1), small_model()
+    state = TrainingState(tmp_path / "state", checkpoints)
+    for callback in checkpoints, state:
+        callback.set_model(saved)
+        callback.on_epoch_end(0, {"val_perplexity": 3.0})
+    state.wait()
+    again = Checkpoints(tmp_path / "checkpoints", 1)
+    TrainingState(tmp_path / "state", again, origin_step=origin_step).restore(small_model())
+    assert (again.best, again.has_best()) == ((math.inf, False) if origin_step == 0 else (3.0, True))
