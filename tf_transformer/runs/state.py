@@ -130,6 +130,9 @@ class TrainingState(keras.callbacks.Callback):
                 self._remembered.pop("early_stopping", None)
                 # Its best checkpoint was not copied; one that is here was written after that state.
                 self.checkpoints.forget_best()
+                # Figures of other metrics, where only one of the runs has `data.alignments`, count for nothing here.
+                if len(self._remembered["metrics"]) != len(model.metrics_variables):
+                    self._remembered |= {"metrics": [], "epoch_seconds": 0.0}
             self.checkpoints.best = self._remembered["best"] if self.checkpoints.has_best() else float("inf")
             break
         else:
