@@ -27,6 +27,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.runs import Checkpoints
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.state import TrainingState, state_step
+from tf_transformer.training.callbacks import Pace
 
 # All that a training remembers beside weights and optimizer: dropout's seeds, an average of the weights, the best
 # perplexity, validations without improvement, an epoch's figures so far. The order of the pairs changes with each epoch
@@ -267,3 +268,39 @@ def test_a_state_of_another_optimizer_is_told_and_kept(tmp_path, change):
         state.restore(model)
     assert contents(tmp_path) == before
     assert all(np.array_equal(*values) for values in zip(weights, model.get_weights(), strict=True))
+
+
+@pytest.mark.parametrize("origin_step", [0, None], ids=["of another run", "of this run"])
+def test_the_best_of_another_run_is_not_taken_for_this_one_s(tmp_path, origin_step):
+    """Where this one was killed after its first validation had written its own, and before the state after it."""
+    (tmp_path / "checkpoints").mkdir()
+    checkpoints, saved = Checkpoints(tmp_path / "checkpoints", 1), small_model()
+    state = TrainingState(tmp_path / "state", checkpoints)
+    for callback in checkpoints, state:
+        callback.set_model(saved)
+        callback.on_epoch_end(0, {"val_perplexity": 3.0})
+    state.wait()
+    again = Checkpoints(tmp_path / "checkpoints", 1)
+    TrainingState(tmp_path / "state", again, origin_step=origin_step).restore(small_model())
+    assert (again.best, again.has_best()) == ((math.inf, False) if origin_step == 0 else (3.0, True))
+
+
+@pytest.mark.parametrize("metrics", [[], ["mae"]], ids=["the same", "others"])
+def test_figures_of_another_run_count_where_the_metrics_are_the_same(tmp_path, metrics):
+    """They are others where one of two runs learns alignments. The time goes with them: it is that of their tokens."""
+    state, saved, pace = TrainingState(tmp_path / "state", Checkpoints(tmp_path, 1), pace=Pace()), small_model(), Pace()
+    state.set_model(saved)
+    saved.metrics_variables[0].assign(7.0)
+    state.pace.seconds = 5.0
+    state.save()
+    state.wait()
+    model = small_model()
+    model.compile(model.optimizer, "mse", metrics=metrics)
+    model.test_on_batch(np.ones((1, 3)), np.ones((1, 1)))  # so that the metrics are there
+    model.reset_metrics()
+    again = TrainingState(tmp_path / "state", Checkpoints(tmp_path, 1), pace=pace, origin_step=0)
+    again.set_model(model)
+    again.restore(model)
+    again.on_train_begin()
+    again.on_epoch_begin(0)
+    assert (float(model.metrics_variables[0]), pace.seconds) == ((0.0, 0.0) if metrics else (7.0, 5.0))

@@ -74,6 +74,11 @@ class Checkpoints(keras.callbacks.Callback):
                 file.unlink()
         (self.directory / INTERRUPTED).unlink(missing_ok=True)
 
+    def forget_best(self) -> None:
+        """Removes the best one; that of the next validation takes its place."""
+        self.best = float("inf")
+        (self.directory / BEST).unlink(missing_ok=True)
+
     def forget_average(self) -> None:
         """Removes the average of checkpoints, which would be taken for the model of a training that goes on."""
         (self.directory / AVERAGE).unlink(missing_ok=True)

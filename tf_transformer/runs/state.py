@@ -128,7 +128,11 @@ class TrainingState(keras.callbacks.Callback):
             if self.step == self.origin_step:  # what ended another run, or was about to, is not this one's
                 self.ended = False
                 self._remembered.pop("early_stopping", None)
-            # One that begins from another run's state may have left that one's best behind.
+                # Its best checkpoint was not copied; one that is here was written after that state.
+                self.checkpoints.forget_best()
+                # Figures of other metrics, where only one of the runs has `data.alignments`, count for nothing here.
+                if len(self._remembered["metrics"]) != len(model.metrics_variables):
+                    self._remembered |= {"metrics": [], "epoch_seconds": 0.0}
             self.checkpoints.best = self._remembered["best"] if self.checkpoints.has_best() else float("inf")
             break
         else:
