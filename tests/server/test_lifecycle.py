@@ -100,6 +100,8 @@ def test_starting_then_ready_then_draining(versions, tmp_path):
         assert refused.status_code == 503
         assert refused.json() == {"error": "the server is starting"}
         assert int(refused.headers["Retry-After"]) > 0
+        for path in ("/languages", "/frontend/settings", "/page/models"):  # clients may ask for them only once
+            assert client.get(path).status_code == 503
         within(lambda: held.write_text(""))
         until(f"{running.url}/health/ready", 200)
         assert within(running.process.stdout.readline) == f"serving echo at {running.url}\n"

@@ -56,6 +56,7 @@ async def translate(request: Request) -> JSONResponse:
 
 async def languages(request: Request) -> JSONResponse:
     """Every source language, with what it can be translated to."""
+    request.app.state.lifecycle.check_ready()  # a client that asks once would keep a list without what is still loaded
     pairs = request.app.state.models.pairs()
     targets: dict[str, list[str]] = {}
     for source, target in pairs:
@@ -81,6 +82,7 @@ async def detect(request: Request) -> JSONResponse:
 
 async def frontend_settings(request: Request) -> JSONResponse:
     """The limits, as clients of LibreTranslate read them."""
+    request.app.state.lifecycle.check_ready()
     settings = request.app.state.settings
     pairs = list(request.app.state.models.pairs()) or [("und", "und")]
     source, target = ({"code": code, "name": language_name(code)} for code in pairs[0])
