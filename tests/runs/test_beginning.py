@@ -1,9 +1,12 @@
 """Killed at any moment before its first step, a run that begins from another's state is begun by the same command."""
 
+import errno
+import os
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +94,33 @@ def test_where_the_other_state_is_gone_before_it_was_copied_that_is_told(stopped
         with pytest.raises(UserError, match=rf"--resume {other}: contains no training state"):
             experiment.train(recipe, tmp_path / "run", resume=resume)
     assert contents(tmp_path / "run").keys() - {"training_state/lock"} == before.keys() - {"training_state/lock"}
+
+
+@pytest.mark.parametrize("fault", [errno.ENOENT, errno.ENOSPC])
+def test_a_state_that_can_t_be_copied_is_told_in_one_line(tmp_path, monkeypatch, fault):
+    """The other run replaced it while this one's pairs were prepared, or the disk is full; no half of it stays."""
+    state = tmp_path / "other" / "training_state" / "step-00000005"
+    state.mkdir(parents=True)
+    (state / "variables.index").write_text("index")
+    (state / "variables.data").write_text("data")
+    run = RunDirectory.create(tmp_path / "run")
+    before = contents(run.path)
+
+    def fails_at_the_second(source, target, **named):
+        if any(Path(target).parent.iterdir()):
+            Path(target).touch()
+            raise OSError(fault, os.strerror(fault), source)
+        return copyfile(source, target, **named)
+
+    with monkeypatch.context() as patch:
+        copyfile = shutil.copyfile
+        patch.setattr(shutil, "copyfile", fails_at_the_second)
+        told = rf"^--resume {state}: the state can't be copied to .*: {os.strerror(fault)}; .* give the same command"
+        with pytest.raises(UserError, match=told) as error:
+            resuming.copy_state(state, run)
+    assert "\n" not in str(error.value) and contents(run.path) == before
+    resuming.copy_state(state, run)
+    assert contents(run.training_state / state.name) == contents(state)
 
 
 def test_a_training_of_its_own_is_not_begun_anew_from_another(stopped, until_it_begins, tmp_path):

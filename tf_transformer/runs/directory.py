@@ -139,11 +139,16 @@ class RunDirectory:
 
     @contextmanager
     def removed_on_failure(self) -> Iterator[None]:
-        """Within it, a failure before the training has begun removes the folder, so that it is in nobody's way."""
+        """Within it, a failure before anything has been prepared removes the folder, so that it is in nobody's way.
+
+        Later it stays: it took time, and the next training there goes on with it, whatever its recipe.
+        """
         try:
             yield
         except Exception:
-            if not self.recipe.exists():
+            # A vocabulary, or pairs that are tokenised, if only a part of them.
+            prepared = itertools.chain(self.prepared.glob("tokenizer"), self.prepared.glob("*/*.np[yz]"))
+            if not (self.recipe.exists() or any(prepared)):
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.data.prepared.order import ORDER
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, reason
 from tf_transformer.files.whole import sync, written_whole
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.runs.directory import RunDirectory
@@ -222,6 +222,9 @@ def copy_state(state: Path, run: RunDirectory) -> None:
 
     The state comes last: where it lies, all that the training begins with is there. What an earlier call, broken off,
     left half copied is removed.
+
+    Raises:
+        UserError: it can't be copied; nothing half copied is left.
     """
     for left in (*run.checkpoints.glob(".partial-*"), *run.training_state.glob(".partial-*")):
         left.unlink() if left.is_file() else shutil.rmtree(left)
@@ -230,10 +233,19 @@ def copy_state(state: Path, run: RunDirectory) -> None:
             with written_whole(run.checkpoints / checkpoint.name, "the checkpoint of the other run") as partial:
                 shutil.copy2(checkpoint, partial)
     partial = run.training_state / f".partial-{state.name}"
-    shutil.copytree(state, partial)
-    for file in (*partial.iterdir(), partial):
-        sync(file)
-    partial.rename(run.training_state / state.name)
+    try:
+        partial.mkdir()
+        for file in state.iterdir():
+            shutil.copy2(file, partial)
+        for file in (*partial.iterdir(), partial):
+            sync(file)
+        partial.rename(run.training_state / state.name)
+    except OSError as error:  # such as that the other run has replaced this state by a newer one
+        shutil.rmtree(partial, ignore_errors=True)
+        raise UserError(
+            f"--resume {state}: the state can't be copied to {run.training_state}: {reason(error)}; free the disk if "
+            "it is full, and give the same command again"
+        ) from None
 
 
 def _differences(recipe: Recipe, other: Recipe) -> list[str]:
