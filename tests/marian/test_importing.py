@@ -9,10 +9,11 @@ from safetensors.numpy import load_file, save_file
 
 from tests.decoding import by_hand
 from tests.eager import eagerly
-from tests.marian.folders import change_json, marian_ids, write_folder
+from tests.marian.folders import TAGS, change_json, marian_ids, write_folder
 from tf_transformer import DecodingOptions, load_model
 from tf_transformer.decoding import Stepper, beam_search, shift_right
 from tf_transformer.errors import UserError
+from tf_transformer.experiment import export_run_marian
 from tf_transformer.export import Translator
 from tf_transformer.marian import import_marian
 from tf_transformer.recipe import load_recipe
@@ -147,6 +148,35 @@ def test_generation_config_comes_before_config(tmp_path):
     assert (evaluation.beam_size, evaluation.alpha, evaluation.no_repeat_ngram_size) == (6, 1.0, 3)
 
 
+def test_renormalized_probabilities_leave_padding_out(joint, tmp_path):
+    """Padding would have most of the probability; a search without its share finds other translations."""
+    folder, limit = tmp_path / "model", 6
+    weights = joint.weights | {"final_logits_bias": joint.weights["final_logits_bias"].copy()}
+    weights["final_logits_bias"][0, joint.config["pad_token_id"]] += 3
+    write_folder(folder, tags=TAGS, weights=weights, generation={"renormalize_logits": True})
+    run = import_marian(folder, tmp_path / "run")
+    tokenizers = run.load_tokenizers()
+    options = DecodingOptions(beam_size=3, alpha=0.0, max_length=limit, extra_length=limit)
+    with eagerly():
+        found = Translator(load_model(run.path), tokenizers, options).translate(TEXTS)
+    for row, text in enumerate(TEXTS):
+        following = next_in_our_ids(joint, tokenizers.target, marian_ids(folder, text))
+
+        def renormalized(tokens, following=following):
+            values = np.array(following(tokens))
+            return (values - np.log(np.exp(values).sum())).tolist()
+
+        (score, tokens), *_ = by_hand.beam(renormalized, limit, 3, 0.0, 1).hypotheses
+        assert found["score"][row].numpy() == pytest.approx(score, abs=1e-4)
+        assert found["translation"][row].numpy() == tokenizers.target.detokenize(tf.constant([tokens]))[0].numpy()
+    # What is written says the same to a library that does not renormalise; all else is as it was.
+    after = load_file(export_run_marian(run, tmp_path / "out") / "model.safetensors")
+    changed = [name for name, tensor in weights.items() if not np.array_equal(tensor, after[name])]
+    assert changed == ["final_logits_bias"]
+    places = np.flatnonzero(after["final_logits_bias"][0] != weights["final_logits_bias"][0])
+    assert places.tolist() == [joint.config["pad_token_id"]] and after["final_logits_bias"][0, places[0]] < -500
+
+
 def test_older_files_hold_copies_and_positions(joint, tmp_path):
     """They change nothing; one that is no copy is refused by name."""
     folder = tmp_path / "model"
@@ -205,6 +235,7 @@ def test_half_precision_is_read(joint, tmp_path):
         ({"quantization_config": {"bits": 8}}, "quantization_config is"),
         ({"vocab_size": 9}, "decoder_vocab_size is"),
         ({"length_penalty": -1.0}, "length_penalty is -1.0; it must be from 0 to 10"),
+        ({"renormalize_logits": "yes"}, "renormalize_logits is 'yes'; it must be true or false"),
         ({"d_model": 8}, "has shape"),
         ({"encoder_layers": 3}, "no model.encoder.layers.2"),
         ({"encoder_layers": 1}, "is no weight of a MarianMT model"),

@@ -161,7 +161,7 @@ def search_settings(config: Config, generation: Config, where: Path) -> dict[str
     Raises:
         UserError: a key asks for what the search does not do.
     """
-    told = {**config, **{key: value for key, value in generation.items() if value is not None}}
+    told = _told(config, generation)
     for key, value in SEARCH_ONLY.items():
         _check(told.get(key, value) in (value, None), where, key, told.get(key), f"only {_shown(value)} is supported")
     banned, padding = told.get("bad_words_ids"), config["pad_token_id"]
@@ -182,6 +182,27 @@ def search_settings(config: Config, generation: Config, where: Path) -> dict[str
         # Translations are as long as there are positions.
         "extra_length": config["max_position_embeddings"],
     }
+
+
+def renormalizes(config: Config, generation: Config, where: Path) -> bool:
+    """Whether probabilities are normalised again without what may not be said, which is padding.
+
+    Args:
+        config: as `with_defaults` gives it.
+        generation: what `generation_config.json` holds, empty if there is none.
+        where: the file that the key is in, for errors.
+
+    Raises:
+        UserError: the key is neither true nor false.
+    """
+    value = _told(config, generation).get("renormalize_logits")
+    _check(value in (True, False, None), where, "renormalize_logits", value, "it must be true or false")
+    return bool(value)
+
+
+def _told(config: Config, generation: Config) -> dict[str, Any]:
+    """What both files say; the second comes first."""
+    return {**config, **{key: value for key, value in generation.items() if value is not None}}
 
 
 def _check(allowed: bool, where: Path, key: str, value: Any, rule: str) -> None:

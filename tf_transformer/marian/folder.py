@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, reason
-from tf_transformer.marian.config import search_settings, with_defaults
+from tf_transformer.marian.config import renormalizes, search_settings, with_defaults
 
 if TYPE_CHECKING:
     from tf_transformer.marian.weights import Weights
@@ -59,6 +59,7 @@ class MarianFolder:
         path: the folder.
         config: `config.json`, with what it leaves out.
         evaluation: how the model is asked to translate, as keys of a recipe's section `evaluation`.
+        renormalizes: whether padding has no share of the probability in that.
         tokenizers: those of the two languages.
         languages: the codes of the two languages; None where the folder does not say.
     """
@@ -66,6 +67,7 @@ class MarianFolder:
     path: Path
     config: dict[str, Any]
     evaluation: dict[str, Any]
+    renormalizes: bool
     tokenizers: TokenizerPair
     languages: tuple[str | None, str | None]
 
@@ -78,11 +80,13 @@ class MarianFolder:
         """
         config, settings = read_config(path)
         generation = _read_json(path / GENERATION) if (path / GENERATION).is_file() else {}
-        evaluation = search_settings(config, generation, path / (GENERATION if generation else CONFIG))
+        told = config, generation, path / (GENERATION if generation else CONFIG)
+        evaluation, without_padding = search_settings(*told), renormalizes(*told)
         if settings.get("sp_model_kwargs"):
             raise UserError(f"{path / TOKENIZER}: sp_model_kwargs is not empty, which is not supported")
         languages = settings.get("source_lang") or None, settings.get("target_lang") or None
-        return cls(path, config, evaluation, _read_tokenizers(path, config, settings), languages)
+        tokenizers = _read_tokenizers(path, config, settings)
+        return cls(path, config, evaluation, without_padding, tokenizers, languages)
 
     def read_weights(self) -> Weights:
         """Reads the weights: `model.safetensors`, or if it is not there `pytorch_model.bin`.

@@ -69,7 +69,8 @@ def import_marian(
     model = Transformer(**recipe.model.arguments(source.vocab_size, target.vocab_size))
     model.build(((None, None), (None, None)))
     try:
-        set_weights(model, read.read_weights(), source.marian_ids, target.marian_ids)
+        weights = read.read_weights()
+        set_weights(model, weights, source.marian_ids, target.marian_ids, padding_counts=not read.renormalizes)
     except UserError as error:
         named = str(error) if str(error).startswith(str(read.path)) else f"{read.weights_file}: {error}"
         raise UserError(named) from None

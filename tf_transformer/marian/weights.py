@@ -75,7 +75,13 @@ def _embeddings(model: Transformer) -> Iterator[tuple[str, Any, bool, bool]]:
         yield PROJECTION, model.projection.kernel, True, True
 
 
-def set_weights(model: Transformer, weights: Weights, source_ids: Sequence[int], target_ids: Sequence[int]) -> None:
+def set_weights(
+    model: Transformer,
+    weights: Weights,
+    source_ids: Sequence[int],
+    target_ids: Sequence[int],
+    padding_counts: bool = True,
+) -> None:
     """Gives a built model the weights of a MarianMT model.
 
     Args:
@@ -83,6 +89,7 @@ def set_weights(model: Transformer, weights: Weights, source_ids: Sequence[int],
         weights: the tensors by the transformers library's names.
         source_ids: for each of the model's source tokens the id that its piece has there.
         target_ids: the same of the target tokens.
+        padding_counts: whether padding, which is never said, has its share of the probability all the same.
 
     Raises:
         UserError: a tensor is missing, of another shape, or of no part of such a model; it is named.
@@ -107,6 +114,8 @@ def set_weights(model: Transformer, weights: Weights, source_ids: Sequence[int],
     bias = take(BIAS, (1, len(target_ids) - 1))[0] if BIAS in left else np.zeros(len(target_ids) - 1)
     bias = bias[list(target_ids)]
     bias[START_ID] = NEVER
+    if not padding_counts:
+        bias[PAD_ID] = NEVER
     model.bias.assign(bias)
     _check_copies(model, weights, left)
 
