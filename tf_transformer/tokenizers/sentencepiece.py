@@ -25,22 +25,25 @@ _numbers = itertools.count()
 
 def words_of_pieces(tokenizer: Tokenizer, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
     """Does the work of `Tokenizer.words` for a tokenizer whose pieces tell where a word begins."""
+
+    def begun(ids: tf.Tensor) -> tf.Tensor:
+        return tf.cumsum(tf.cast(tokenizer.begins_word(ids), tf.int64), axis=-1)
+
     # SentencePiece leaves a vertical tab out, and `split` would take it for a blank.
     texts = tf.strings.regex_replace(texts, r"\v", "")
     words = tf.strings.split(tf.strings.regex_replace(texts, _BLANKS, " "))
-    # The normal form of one word may be several, as of "x´y", where "´" becomes a blank and an accent; or none.
+    # The normal form of one word may be several, as of "x´y", where "´" becomes a blank and an accent; or none. So each
+    # is tokenized by itself. Not `tf.repeat`, nor what uses it: with one very long word it would take gigabytes.
     pieces = tokenizer.tokenize(words.flat_values)
-    begins = pieces.with_values(tf.cast(tokenizer.begins_word(pieces.values), tf.int64))
-    counts = words.with_values(tf.reduce_sum(begins, axis=1))
-    places = tf.repeat(tf.ragged.range(words.row_lengths()).values, counts.values)
-    place_of_beginning = tf.RaggedTensor.from_row_lengths(tf.cast(places, tf.int32), tf.reduce_sum(counts, axis=1))
-    beginning = tf.cumsum(tf.cast(tokenizer.begins_word(tokenizer.tokenize(texts).to_tensor()), tf.int64), axis=1) - 1
+    before_word = tf.gather(tf.pad(begun(pieces.values), [[1, 0]]), pieces.row_splits)
+    first_word = words.row_splits[:-1, None]
+    beginning = begun(tokenizer.tokenize(texts).to_tensor()) - 1 + tf.gather(before_word, first_word)
+    word = tf.searchsorted(before_word[1:], tf.reshape(beginning, [-1]), side="right", out_type=tf.int64)
     # An imported model may have another normal form, and so other blanks.
-    last = tf.maximum(place_of_beginning.row_lengths() - 1, 0)
-    beginning = tf.clip_by_value(beginning, 0, last[:, None])
+    last = tf.maximum(words.row_lengths() - 1, 0)[:, None]
+    places = tf.clip_by_value(tf.reshape(word, tf.shape(beginning)) - first_word, 0, last)
     readable = tf.ragged.map_flat_values(tf.strings.unicode_transcode, words, "UTF-8", "UTF-8")  # else U+FFFD
-    # A column more, so that there is one.
-    return readable, tf.gather(tf.pad(place_of_beginning.to_tensor(), [[0, 0], [0, 1]]), beginning, batch_dims=1)
+    return readable, tf.cast(places, tf.int32)
 
 
 class ModelResource(tf.saved_model.experimental.TrackableResource):
