@@ -237,4 +237,5 @@ def test_what_was_trained_in_half_precision_translates_in_float32(run, half_prec
         for key, value in load_translator(half_precision_run.path, beam_size=1).translate(sentences).items():
             np.testing.assert_array_equal(value, expected[key])
         scores, expected = (evaluate(each, PAIRS[:4], changes={"beam_size": 1}) for each in (half_precision_run, run))
-    assert scores == {**expected, "translation_seconds": scores["translation_seconds"]}
+    own = {key: scores[key] for key in ("translation_seconds", "weights")}  # the checksum is of another file
+    assert scores == {**expected, **own}
