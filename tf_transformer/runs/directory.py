@@ -139,16 +139,11 @@ class RunDirectory:
 
     @contextmanager
     def removed_on_failure(self) -> Iterator[None]:
-        """Within it, a failure before anything has been prepared removes the folder, so that it is in nobody's way.
-
-        Later it stays: it took time, and the next training there goes on with it, whatever its recipe.
-        """
+        """Within it, a failure before the training has begun removes the folder, so that it is in nobody's way."""
         try:
             yield
         except Exception:
-            # A vocabulary, or pairs that are tokenised, if only a part of them.
-            prepared = itertools.chain(self.prepared.glob("tokenizer"), self.prepared.glob("*/*.np[yz]"))
-            if not (self.recipe.exists() or any(prepared)):
+            if not self.recipe.exists():
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
 
