@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from hypothesis import strategies as st
 
 from tests.eager import eagerly
 from tests.recipe.recipes import FOLDER
-from tests.tiny_run import RECIPE, settings, write_pairs
+from tests.tiny_run import MAX_LENGTH, RECIPE, settings, write_pairs
 from tf_transformer import experiment
 from tf_transformer.errors import UserError
+from tf_transformer.recipe import save_recipe
 from tf_transformer.sweep import load_sweep, running
 from tf_transformer.sweep.picture import plot_rows
 from tf_transformer.sweep.results import as_csv, compare
@@ -205,12 +207,12 @@ def trains(request, monkeypatch):
     """How trainings are made; one without a corpus always is a process, whose status and words are told."""
     in_a_process = running._train
 
-    def train(run, folder):
+    def train(run):
         recipe = run.load()
         if not all((Path(recipe.data.root) / name).exists() for name in recipe.data.train):
-            return in_a_process(run, folder)
+            return in_a_process(run)
         with eagerly():
-            return experiment.train(recipe, folder / run.name)
+            return experiment.train(recipe, run.path)
 
     if request.param == "in this process":
         monkeypatch.setattr(running, "_train", train)
@@ -226,14 +228,14 @@ def test_what_failed_goes_on_and_what_is_there_stays(tmp_path):
     both = ["late.en", "late.de"]
     late = {"data.train": both, "data.validation": both, "data.test": both}
     path = write(tmp_path, set=common, rows={"base": {}, "late": late})
-    sweep, runs = load_sweep(path)
     folder, told = tmp_path / "runs", []
+    sweep, runs = load_sweep(path, folder=folder)
     with pytest.raises(UserError, match=r"late-seed1 ended with status 2 \(.*late\.en.*give the same command again"):
-        run_sweep(runs, folder, told.append)
+        run_sweep(runs, told.append)
     for name in "en", "de":
         (tmp_path / f"late.{name}").write_bytes((tmp_path / f"pairs.{name}").read_bytes())
     written = (folder / "base-seed1" / "scores.json").stat().st_mtime_ns
-    scores = run_sweep(runs, folder, told.append)
+    scores = run_sweep(runs, told.append)
     assert (folder / "base-seed1" / "scores.json").stat().st_mtime_ns == written
 
     def figures(row):
@@ -251,18 +253,39 @@ def test_what_failed_goes_on_and_what_is_there_stays(tmp_path):
         (row, figure) for row in ("base", "late") for figure in ("bleu", "perplexity", "training_seconds")
     }
 
-    _, others = load_sweep(write(tmp_path, set={**common, "model.dff": 32}))
+    _, others = load_sweep(write(tmp_path, set={**common, "model.dff": 32}), folder=folder)
     with pytest.raises(UserError, match=r"model\.dff"):
-        run_sweep(others, folder)
+        run_sweep(others)
+
+    runs[0].path.joinpath("scores.json").write_text("{")
+    with pytest.raises(UserError, match=r"scores\.json: missing or damaged; .* move .*base-seed1 away$"):
+        run_sweep(runs)
+
+
+def test_finished_fine_tunings_need_not_what_they_began_from(tmp_path, tiny_run_directory):
+    origin = shutil.copytree(tiny_run_directory.path, tmp_path / "origin")
+    raw = yaml.safe_load(RECIPE.read_text()) | {"init_from": str(origin)}
+    del raw["model"], raw["tokenizer"]
+    raw["data"]["max_length"] = MAX_LENGTH
+    (tmp_path / "tuned.yaml").write_text(yaml.safe_dump(raw))
+    path, folder = write(tmp_path, recipe="tuned.yaml"), tmp_path / "runs"
+    _, [run] = load_sweep(path, folder=folder)
+    run.path.mkdir(parents=True)
+    save_recipe(run.load(), run.path / "recipe.yaml")
+    (run.path / "scores.json").write_text(json.dumps({"bleu": 2.0, "earlier": [{"bleu": 1.0}, {"bleu": 3.0}]}))
+    shutil.rmtree(origin)
+    assert run_sweep(load_sweep(path, folder=folder)[1]) == {("base", 1): {"bleu": 1.0}}
+    with pytest.raises(UserError, match="row base: .*init_from is"):
+        load_sweep(path)
 
 
 def test_what_failed_is_told_whatever_bytes_it_wrote(tmp_path, monkeypatch):
     monkeypatch.setattr(
         running, "COMMAND", [sys.executable, "-c", r"import os; os.write(2, b'no \xfc\n'); os._exit(3)"]
     )
-    _, runs = load_sweep(write(tmp_path))
+    _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
     with pytest.raises(UserError, match=r"base-seed1 ended with status 3 \(no \ufffd\); fix that"):
-        run_sweep(runs, tmp_path / "runs")
+        run_sweep(runs)
 
 
 # A training during which the sweep is told to end, and told so again while the training saves its state.
@@ -287,9 +310,9 @@ for _ in range(24_000):
 def test_a_training_gets_one_signal_where_the_sweep_is_told_to_end(tmp_path, monkeypatch, again):
     """In a process group of its own, to which Ctrl-C in a terminal does not go; at a second one it is ended."""
     monkeypatch.setattr(running, "COMMAND", [sys.executable, "-c", TOLD_TO_END.format(again=again)])
-    _, runs = load_sweep(write(tmp_path))
+    _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
     with pytest.raises(SystemExit):
-        run_sweep(runs, tmp_path / "runs")
+        run_sweep(runs)
     process, group, *signals = (tmp_path / "runs" / "base-seed1.log").read_text().split()
     assert process == group and signals == ["SIGTERM"]
     with pytest.raises(ProcessLookupError):

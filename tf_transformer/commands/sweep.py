@@ -45,15 +45,15 @@ def sweep(
     """
     from tf_transformer.sweep.settings import load_sweep
 
-    loaded, runs = load_sweep(file, overrides or [])
+    loaded, runs = load_sweep(file, overrides or [], run_dir)
     keep_freed_memory()
     with quiet_tensorflow():
         from tf_transformer.sweep.picture import plot_rows
         from tf_transformer.sweep.results import as_csv, compare
         from tf_transformer.sweep.running import run_sweep
 
-    folder = run_dir or Path("runs") / loaded.name
-    rows = compare(run_sweep(runs, folder, notes.print), list(loaded.rows))
+    rows = compare(run_sweep(runs, notes.print), list(loaded.rows))
+    folder = runs[0].path.parent
     (folder / "results.csv").write_text(as_csv(rows), encoding="utf-8")
     plot_rows(rows, folder / "results.png")
     if as_json:

@@ -38,7 +38,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str |
     Args:
         path: the YAML file.
         overrides: settings that replace the file's, each "key=value" with a dotted key and a YAML value.
-        run_path: the folder of its training, `runs/NAME` unless given. A training that was broken off there knows what
+        run_path: the folder of its training, `runs/NAME` unless given. A training that has begun there knows what
             `init_from` gave, which need not be there any more.
 
     Returns:
@@ -115,18 +115,25 @@ def _filled_from_origin(
     if not left:
         return settings
     begun = RunDirectory(run_path or Path("runs") / str(settings.get("name")))
-    is_another = begun.recipe.resolve() != path.resolve()  # else it would be read to fill in itself
-    if is_another and begun.is_unfinished() and begun.recipe.is_file():
-        origin = load_recipe(begun.recipe)
-        if origin.init_from == settings["init_from"]:
-            return with_origins(settings, left, origin)
+    if begun.is_unfinished() and (known := _recipe_of_training(begun, settings, path)):
+        return with_origins(settings, left, known)
     try:
         run = origin_run(settings["init_from"])
     except UserError as error:
+        if known := _recipe_of_training(begun, settings, path):
+            return with_origins(settings, left, known)
         if needs_origin(left):
             raise recipe_error(where, str(error)) from None
         return settings  # a run's own recipe, from before some key was there
     return with_origins(settings, left, load_recipe(run.recipe))
+
+
+def _recipe_of_training(begun: RunDirectory, settings: dict[str, Any], path: Path) -> Recipe | None:
+    """The recipe of a training that has begun from the model that these settings, read from `path`, name."""
+    if not begun.recipe.is_file() or begun.recipe.resolve() == path.resolve():  # it would be read to fill in itself
+        return None
+    recipe = load_recipe(begun.recipe)
+    return recipe if recipe.init_from == settings["init_from"] else None
 
 
 def _read_overrides(overrides: Sequence[str]) -> Given:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from tf_transformer.distributed.launcher import COMMAND, signals_as_exceptions
@@ -19,7 +17,7 @@ LAST_LINES = 3  # of a run that failed, to be shown
 
 
 def run_sweep(
-    runs: Sequence[Run], folder: str | Path, tell: Callable[[str], Any] = lambda line: None
+    runs: Sequence[Run], tell: Callable[[str], Any] = lambda line: None
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """Trains the runs that are not finished, and reads the scores of all.
 
@@ -28,7 +26,6 @@ def run_sweep(
 
     Args:
         runs: the runs, as `load_sweep` returns them.
-        folder: the folder of the runs' folders.
         tell: called with one line at the start and at the end of each run.
 
     Returns:
@@ -38,48 +35,41 @@ def run_sweep(
         UserError: a run's folder holds a run of another recipe, or its training failed.
 
     Example:
-        >>> import tempfile
-        >>> run_sweep([], tempfile.mkdtemp())
+        >>> run_sweep([])
         {}
     """
-    folder = Path(folder)
-    ended = {run.name: _is_ended(run, folder) for run in runs}  # all are looked at before the first begins
-    folder.mkdir(parents=True, exist_ok=True)
+    ended = {run.name: _is_ended(run) for run in runs}  # all are looked at before the first begins
     scores = {}
     for number, run in enumerate(runs, start=1):
         if not ended[run.name]:
             tell(f"{number} of {len(runs)}: {run.name} ...")
-            _train(run, folder)
-        scores[run.row, run.seed] = own_scores(RunDirectory(folder / run.name))
+            _train(run)
+        scores[run.row, run.seed] = _own_scores(RunDirectory(run.path))
         done = " (already finished)" if ended[run.name] else ""
         tell(f"{number} of {len(runs)}: {run.name}: {in_words(scores[run.row, run.seed])}{done}")
     return scores
 
 
-def own_scores(run: RunDirectory) -> dict[str, Any]:
-    """What a run's training scored at its end, whatever `evaluate` has scored since.
-
-    Raises:
-        UserError: the scores can't be read.
-    """
-    try:
-        latest = json.loads(run.scores.read_bytes())
-        return [*latest.get("earlier", []), latest][0]
-    except (OSError, ValueError, AttributeError) as error:
-        raise UserError(f"{run.scores}: no scores ({error}); to train this run again, move {run.path} away") from None
+def _own_scores(run: RunDirectory) -> dict[str, Any]:
+    """What a run's training scored at its end, whatever `evaluate` has scored since."""
+    scores = run.read_scores()
+    if not scores:
+        raise UserError(f"{run.scores}: missing or damaged; to train this run again, move {run.path} away")
+    return scores[-1]
 
 
-def _is_ended(run: Run, folder: Path) -> bool:
+def _is_ended(run: Run) -> bool:
     """Whether a run was trained to its end; raises a UserError where its folder holds another."""
-    directory = RunDirectory(folder / run.name)
+    directory = RunDirectory(run.path)
     check_same(run.load(), directory)
     return directory.scores.is_file() and not directory.is_unfinished()
 
 
-def _train(run: Run, folder: Path) -> None:
-    words = ["train", str(run.recipe), "--run-dir", str(folder / run.name)]
+def _train(run: Run) -> None:
+    words = ["train", str(run.recipe), "--run-dir", str(run.path)]
     words += [word for override in run.overrides for word in ("--set", override)]
-    log = folder / f"{run.name}.log"
+    log = run.path.with_name(f"{run.name}.log")
+    log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "a", encoding="utf-8") as told, signals_as_exceptions():
         process = subprocess.Popen(
             [*COMMAND, *words],

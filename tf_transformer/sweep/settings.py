@@ -57,30 +57,35 @@ class Run(NamedTuple):
         seed: the seed.
         recipe: the recipe's file.
         overrides: what replaces its settings, as `--set` takes it.
+        path: the run's folder.
     """
 
     row: str
     seed: int
     recipe: Path
     overrides: list[str]
+    path: Path
 
     @property
     def name(self) -> str:
-        """What the run's folder is called."""
-        return f"{self.row}-seed{self.seed}"
+        """What the run is called: its row and its seed."""
+        return self.path.name
 
     def load(self) -> Recipe:
         """The recipe with all that replaces its settings."""
-        return load_recipe(self.recipe, self.overrides)
+        return load_recipe(self.recipe, self.overrides, self.path)
 
 
-def load_sweep(path: str | Path, overrides: Sequence[str] = ()) -> tuple[Sweep, list[Run]]:
+def load_sweep(
+    path: str | Path, overrides: Sequence[str] = (), folder: str | Path | None = None
+) -> tuple[Sweep, list[Run]]:
     """Reads and checks a sweep with all its runs' recipes.
 
     Args:
         path: the YAML file.
         overrides: settings of every run, each "key=value" with a dotted key and a YAML value; they replace the
             recipe's and those in the file's `set`, not what its rows vary.
+        folder: the folder of the runs' folders, `runs/NAME` unless given.
 
     Returns:
         The sweep; and its runs, the first seed of all rows before the second, so that a table begins early.
@@ -107,11 +112,13 @@ def load_sweep(path: str | Path, overrides: Sequence[str] = ()) -> tuple[Sweep, 
         if "seed" in keys:
             raise UserError(f"{path}: {place} has a seed; list the seeds of a sweep under its key seeds")
     recipe = path.parent / sweep.recipe
+    folder = Path(folder or Path("runs") / sweep.name)
     runs = []
     for seed in sweep.seeds:
         for row, settings in sweep.rows.items():
             varied = {**(settings or {}), "seed": seed}
-            runs.append(Run(row, seed, recipe, [*_written(sweep.set), *overrides, *_written(varied)]))
+            settings_of_run = [*_written(sweep.set), *overrides, *_written(varied)]
+            runs.append(Run(row, seed, recipe, settings_of_run, folder / f"{row}-seed{seed}"))
     for run in runs:
         try:
             run.load()
