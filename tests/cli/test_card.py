@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import pytest
@@ -14,7 +15,7 @@ from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.facts import facts_of_run
-from tf_transformer.model_card.files import renewed, source_language
+from tf_transformer.model_card.files import read_card, renewed, source_language
 from tf_transformer.runs.directory import RunDirectory, identity, load_model
 
 
@@ -148,6 +149,19 @@ def test_a_card_that_another_process_renewed_meanwhile_is_no_edited_one(run):
             run.write_scores({"set": "test", "bleu": 25.0})
         run.write_scores({"set": "test", "bleu": 50.0})
     assert "| bleu | 50 |" in run.card.read_text()
+
+
+def test_of_many_that_renew_a_card_at_the_same_time_none_fails(run):
+    """Each opens the folder by itself, as processes do."""
+
+    def score(number):
+        with renewed(RunDirectory(run.path)):
+            run.write_scores({"set": "test", "bleu": number, **identity(run.best)})
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(score, range(32)))
+    assert len(run.read_scores()) == 33
+    assert run.card.read_text() == read_card(run.path)[0] and not list(run.path.glob(".partial*"))
 
 
 def test_a_run_of_an_earlier_version_has_a_card_too(command, run):

@@ -214,6 +214,17 @@ class RunDirectory:
 
         return TokenizerPair.load(self.tokenizer)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within it, other processes that hold the run wait; the system lets them go on however this one ends."""
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # some network file systems lock files alone
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
     def write_training(self, known: dict[str, Any]) -> None:
         """Writes `training.json`, what is known as a training begins; its model card tells it.
 
@@ -241,7 +252,7 @@ class RunDirectory:
         Raises:
             UserError: it can't be written.
         """
-        with _held(self.path):
+        with self.held():
             self._write_scores(scores)
 
     def _write_scores(self, scores: dict[str, Any]) -> None:
@@ -260,18 +271,6 @@ class RunDirectory:
 
     def _damaged_scores(self, number: int) -> Path:
         return self.path / f"scores-damaged-{number}.json"
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Within it, other processes wait that hold the same folder; the system lets them go on however this one ends."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network file systems lock files alone
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def is_run(path: Path) -> bool:
