@@ -1,7 +1,10 @@
 """Prepared data of a run: made before it, shared, gone on with, and gone when it has ended."""
 
+import errno
 import io
+import itertools
 import json
+import os
 import re
 import sys
 from contextlib import ExitStack
@@ -180,6 +183,33 @@ def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, undisturbed
     said = console.file.getvalue()
     assert "data.shuffle_buffer is no longer used" in said and f"resuming from step {STOPPED}" in said
     assert "what was prepared is damaged" not in said and same_weights(run, undisturbed)
+
+
+def test_what_was_prepared_before_a_failure_is_gone_on_with(short, until_it_begins, tmp_path, monkeypatch):
+    """Where nothing was yet, the folder is gone. The disk is full after validation's 4 parts and 4 of training's 24."""
+    made, save_part = itertools.count(), preparing.save_part
+
+    def save_eight(*given):
+        if next(made) >= 8:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        save_part(*given)
+
+    monkeypatch.setattr(preparing, "PART", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment_preparing, "train_tokenizers", lambda *given, **named: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            experiment.train(short, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(preparing, "save_part", save_eight)
+        with pytest.raises(UserError, match="the prepared data can't be written: No space left on device; "):
+            experiment.train(short, tmp_path / "run")
+    saved = []
+    monkeypatch.setattr(preparing, "save_part", lambda *given: saved.append(save_part(*given)))
+    monkeypatch.setattr(experiment_preparing, "train_tokenizers", None)
+    with pytest.raises(Begun):
+        experiment.train(short, tmp_path / "run")
+    assert len(saved) == 20
 
 
 SOME = """

@@ -139,11 +139,17 @@ class RunDirectory:
 
     @contextmanager
     def removed_on_failure(self) -> Iterator[None]:
-        """Within it, a failure before the training has begun removes the folder, so that it is in nobody's way."""
+        """Within it, a failure before the training has begun removes the folder, so that it is in nobody's way.
+
+        What was prepared stays where the system failed, as by a full disk: the same command is going to be given again.
+        """
         try:
             yield
-        except Exception:
-            if not self.recipe.exists():
+        except Exception as error:
+            by_system = isinstance(error, OSError) or isinstance(error.__context__, OSError)
+            # A vocabulary, or pairs that are tokenised, if only a part of them.
+            prepared = itertools.chain(self.prepared.glob("tokenizer"), self.prepared.glob("*/*.np[yz]"))
+            if not (self.recipe.exists() or (by_system and any(prepared))):
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
 
