@@ -1,5 +1,6 @@
 """The commands of docs/serving.md, on a real server."""
 
+import platform
 import re
 import shlex
 import shutil
@@ -51,3 +52,14 @@ def test_the_unit_is_one_and_hardened(tmp_path):
     for words in (["verify"], ["security", "--offline=true", "--threshold=20"]):
         process = subprocess.run(["systemd-analyze", *words, copy], capture_output=True, text=True, timeout=SECONDS)
         assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="knows the calls of x86-64 Linux")
+def test_the_unit_s_filter_lets_numpy_be_loaded():
+    """Whose library tries a call of @resources."""
+    unit = (ROOT / "serving" / "tf-transformer.service").read_text(encoding="utf-8")
+    assert "@resources" in unit
+    verdict = re.findall(r"^SystemCallErrorNumber=(\w+)", unit, re.M)
+    words = [sys.executable, "-m", "tests.server.forbidden_calls", *verdict]
+    process = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+    assert (process.returncode, process.stdout) == (0, "27000000.0\n"), process.stderr
