@@ -51,3 +51,14 @@ def test_who_reads_after_a_while_gets_all(ask):
     time.sleep(0.3)
     answer = b"".join(iter(lambda: client.recv(2**20), b""))
     assert answer.endswith(b"\r\n\r\n" + ANSWER)
+
+
+def test_who_reads_all_the_time_may_take_longer(ask):
+    """Twice as long in all as a client may read nothing."""
+    _, client = ask(seconds=0.5)
+    answer, end = b"", time.monotonic() + 1.0
+    while time.monotonic() < end:
+        answer += client.recv(2**16)
+        time.sleep(0.01)
+    answer += b"".join(iter(lambda: client.recv(2**20), b""))
+    assert answer.endswith(b"\r\n\r\n" + ANSWER)

@@ -8,7 +8,7 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
-# A client has so many to read what the system's buffers do not take.
+# A client has so many to read some of what the system's buffers do not take.
 READER_SECONDS = 10.0
 
 
@@ -33,7 +33,7 @@ class Protocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._unread = self.loop.call_later(READER_SECONDS, self.transport.abort)
+        self._watch_reader()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -53,6 +53,17 @@ class Protocol(H11Protocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+    def _watch_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+
+        def look() -> None:
+            if self.transport.get_write_buffer_size() < left:
+                self._watch_reader()
+            else:
+                self.transport.abort()
+
+        self._unread = self.loop.call_later(READER_SECONDS, look)
 
     def _cancel_unread(self) -> None:
         if self._unread is not None:
