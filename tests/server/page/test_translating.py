@@ -247,6 +247,24 @@ def test_attention_is_not_drawn_while_it_is_hidden(open_page):
     assert page.evaluate("document.querySelector('.picture').scrollWidth") < 500  # drawn for the new width
 
 
+def test_what_is_seen_of_a_sentence_is_the_chosen_model_s(open_page):
+    """Also where another model translates it to the same text. Each is asked once."""
+    asked = open_page(SENTENCE).evaluate(
+        """async () => {
+          const {makePanel} = await import('./static/panel.js');
+          const [tabs, root] = [document.createElement('div'), document.createElement('div')];
+          const panel = makePanel(tabs, root, {changed() {}, pick() {}});
+          const asked = [];
+          for (const model of ['one', 'one', 'other']) {
+            const search = async () => { asked.push(model); return {steps: []}; };
+            await panel.show('search', {search: true}, model, {source: 'a', shown: 'b', fixed: ''}, {search});
+          }
+          return asked;
+        }"""
+    )
+    assert asked == ["one", "other"]
+
+
 def test_a_model_that_only_translates_says_so(open_page):
     page = open_page(SENTENCE)
     page.wait_for_selector(".alternatives")

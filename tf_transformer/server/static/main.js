@@ -270,7 +270,7 @@ async function showPanel() {
   about.textContent = sentence.source;
   const prefix = choiceOf(sentence).prefix ?? '';
   const asked = {model: model.name, source: sentence.source, target: sentence.shown, prefix};
-  await panel.show(view, views, sentence, {
+  await panel.show(view, views, model.name, sentence, {
     alternatives: () => look(at),
     attention: () => ask('page/attention', asked),
     search: () => ask('page/search', asked),

@@ -22,12 +22,12 @@ export function makePanel(tabs, root, {changed, pick}) {
   });
   attention.classList.toggle('dark', dark.matches);
 
-  /** Shows a view of a sentence; `views` tells which there are, `ask` has a function for each that asks for it. */
-  async function show(wanted, views, sentence, ask) {
+  /** Shows a view of a sentence by a model; `views` tells which there are, `ask` has a function for each that asks for it. */
+  async function show(wanted, views, model, sentence, ask) {
     const names = Object.keys(TITLES).filter((name) => views[name]);
     const view = names.includes(wanted) ? wanted : names[0];
     drawTabs(names, view);
-    const key = JSON.stringify([view, sentence.source, sentence.shown, sentence.fixed]);
+    const key = JSON.stringify([view, model, sentence.source, sentence.shown, sentence.fixed]);
     if (key === seen && view !== 'alternatives') return;
     seen = key;
     const mine = ++turn;
