@@ -46,6 +46,14 @@ def test_a_key_that_no_header_brings_is_refused(key, command, tmp_path):
     assert key.strip() not in outcome.err or not key.strip()
 
 
+@pytest.mark.parametrize("arguments", [["--api-key", ""], []], ids=["argument", "variable"])
+def test_an_empty_key_is_no_open_server(arguments, command, tmp_path, monkeypatch):
+    """As of a shell's variable that is not set."""
+    if not arguments:
+        monkeypatch.setenv("TF_TRANSFORMER_API_KEY", "")
+    assert_mistake(command("serve", tmp_path, *arguments), "API key", "is empty", "leave it out")
+
+
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client", "babel"])
 def test_without_the_extra_it_says_what_to_install(missing, command, mistakes, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)

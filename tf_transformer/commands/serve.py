@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import cores, keep_what_xla_compiles, quiet_tensorflow
+
+KEY_VARIABLE = "TF_TRANSFORMER_API_KEY"
 
 
 @app.command()
@@ -32,7 +35,7 @@ def serve(
         str | None,
         typer.Option(
             help="Key that requests must bring. The environment variable is safer: other users can see arguments.",
-            envvar="TF_TRANSFORMER_API_KEY",
+            envvar=KEY_VARIABLE,
             show_default=False,
         ),
     ] = None,
@@ -49,10 +52,14 @@ def serve(
     max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a text.")] = 20_000,
 ) -> None:
     """Serves models over HTTP, in LibreTranslate's and TensorFlow Serving's interfaces."""
+    if (os.environ.get(KEY_VARIABLE) if api_key is None else api_key) == "":  # an empty variable is none for Typer
+        raise UserError(
+            f"the API key (--api-key or {KEY_VARIABLE}) is empty; give one, or leave it out, so that anybody is served"
+        )
     if api_key and not (api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):
         # Other characters come through a header changed, and blanks at an end not at all.
         raise UserError(
-            "the API key (--api-key or TF_TRANSFORMER_API_KEY) may have only printable ASCII characters, and no blank "
+            f"the API key (--api-key or {KEY_VARIABLE}) may have only printable ASCII characters, and no blank "
             "at its beginning or end; choose another"
         )
     try:
