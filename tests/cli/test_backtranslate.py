@@ -66,9 +66,13 @@ def test_pairs_counts_and_manifest(command, tiny_saved_model, monolingual, tmp_p
     assert manifest["result"]["pairs"] == counts
     for name, checksum in manifest["result"]["sha256"].items():
         assert checksum == hashlib.sha256((out / name).read_bytes()).hexdigest()
-    assert (manifest["source"]["lines"], manifest["options"], manifest["filters"]["max_ratio"]) == (28, {}, 3)
+    assert (manifest["source"]["lines"], manifest["filters"]["max_ratio"]) == (28, 3)
+    assert manifest["options"] == {"json": True}
     assert sorted(contents(out)) == ["manifest.json", "source.txt", "target.txt"]
     assert len(list((tmp_path / "back.shards").glob("*.txt"))) == 6 and not list(tmp_path.rglob(".*"))
+    # Its shards hold more than translations, and are not taken for those.
+    plain = ["translate", tiny_saved_model, monolingual, "--shards", tmp_path / "back.shards", "--shard-lines", 5]
+    assert_mistake(command(*plain), "another command, which differs in options.json (True there, None here)")
     # Again it does nothing, and says the same.
     before = contents(tmp_path)
     again = command(*words)

@@ -122,7 +122,7 @@ def backtranslate(
         shard_lines,
         out,
         Share.read(shard) if shard else None,
-        {"models": [model], "engine": engine, "options": changes},
+        {"models": [model], "engine": engine, "options": {**changes, "json": True}},
         lambda: _load(model, engine, changes, batch_size, optimise=monolingual.stat().st_size >= LONG),
         limits,
         min_score,
