@@ -71,8 +71,8 @@ def sources(folder):
 def check(output, sources) -> None:
     """That the files are there, and what they hold."""
     _, expected, failed = sources
-    shards = sorted(output.parent.glob("news-0*.txt"))
-    assert [shard.name for shard in shards] == [f"news-{index:05d}.txt" for index in range(19)]
+    shards = sorted(output.parent.glob("news-[0-9]*.txt"))
+    assert [shard.name for shard in shards] == [f"news-{index:07d}.txt" for index in range(19)]
     assert "".join(shard.read_text() for shard in shards) == expected
     (told,) = output.parent.glob("news-failed-*.jsonl")
     rows = map(json.loads, told.read_text().splitlines())

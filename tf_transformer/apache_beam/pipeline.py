@@ -70,7 +70,7 @@ class WriteShard(beam.DoFn):
         """Gives what failed, as JSON; in its place is an empty line."""
         index, rows = shard
         rows = sorted(rows)
-        path = f"{self.output}-{index:05d}.txt"
+        path = f"{self.output}-{index:07d}.txt"
         partial = f"{path}.partial-{uuid4().hex}"  # another worker may be at the same, should this one seem lost
         with FileSystems.create(partial, "text/plain", compression_type="uncompressed") as file:
             for _, outcome in rows:
