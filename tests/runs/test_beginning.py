@@ -123,6 +123,20 @@ def test_a_state_that_can_t_be_copied_is_told_in_one_line(tmp_path, monkeypatch,
     assert contents(run.training_state / state.name) == contents(state)
 
 
+def test_a_checkpoint_that_the_other_run_removes_meanwhile_is_left_out(tmp_path, monkeypatch):
+    """As it would soon have been here."""
+    state = tmp_path / "other" / "training_state" / "step-00000002"
+    state.mkdir(parents=True)
+    checkpoints = resuming.run_of(state).checkpoints
+    checkpoints.mkdir()
+    (checkpoints / "step-00000002.keras").write_bytes(b"weights")
+    listed = [checkpoints / f"step-0000000{step}.keras" for step in (1, 2)]
+    monkeypatch.setattr(RunDirectory, "step_checkpoints", lambda run: listed)
+    run = RunDirectory.create(tmp_path / "run")
+    resuming.copy_state(state, run)
+    assert contents(run.checkpoints) == {"step-00000002.keras": b"weights"}
+
+
 def test_a_training_of_its_own_is_not_begun_anew_from_another(stopped, until_it_begins, tmp_path):
     """Not even one that was broken off before its first state."""
     recipe, run = stopped

@@ -61,5 +61,9 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
 
 
 def _configuration(model: keras.Model) -> dict[str, Any]:
-    """What makes a model another one; in which precision it was trained does not."""
-    return {key: value for key, value in model.get_config().items() if key not in ("name", "dtype")}
+    """What makes a model another one; its precision and its dropout in training do not."""
+    return {
+        key: value
+        for key, value in model.get_config().items()
+        if key not in ("name", "dtype") and not key.endswith("dropout_rate")
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -230,8 +231,11 @@ def copy_state(state: Path, run: RunDirectory) -> None:
         left.unlink() if left.is_file() else shutil.rmtree(left)
     for checkpoint in run_of(state).step_checkpoints():
         if checkpoint.stem <= state.name:  # both are called by their step
-            with written_whole(run.checkpoints / checkpoint.name, "the checkpoint of the other run") as partial:
-                shutil.copy2(checkpoint, partial)
+            # One that the other run removes meanwhile would soon be removed here as well.
+            with suppress(FileNotFoundError), checkpoint.open("rb") as there:
+                place = run.checkpoints / checkpoint.name
+                with written_whole(place, "the checkpoint of the other run") as partial, partial.open("wb") as copy:
+                    shutil.copyfileobj(there, copy)
     partial = run.training_state / f".partial-{state.name}"
     try:
         partial.mkdir()
