@@ -272,9 +272,10 @@ def test_finished_fine_tunings_need_not_what_they_began_from(tmp_path, tiny_run_
     _, [run] = load_sweep(path, folder=folder)
     run.path.mkdir(parents=True)
     save_recipe(run.load(), run.path / "recipe.yaml")
-    (run.path / "scores.json").write_text(json.dumps({"bleu": 2.0, "earlier": [{"bleu": 1.0}, {"bleu": 3.0}]}))
+    own = {"bleu": 4.0, "training_seconds": 5.0}  # what `evaluate` scored, before and since, is not the training's
+    (run.path / "scores.json").write_text(json.dumps({"bleu": 3.0, "earlier": [{"bleu": 1.0}, own, {"bleu": 2.0}]}))
     shutil.rmtree(origin)
-    assert run_sweep(load_sweep(path, folder=folder)[1]) == {("base", 1): {"bleu": 1.0}}
+    assert run_sweep(load_sweep(path, folder=folder)[1]) == {("base", 1): own}
     with pytest.raises(UserError, match="row base: .*init_from is"):
         load_sweep(path)
 

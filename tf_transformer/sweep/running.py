@@ -51,11 +51,11 @@ def run_sweep(
 
 
 def _own_scores(run: RunDirectory) -> dict[str, Any]:
-    """What a run's training scored at its end, whatever `evaluate` has scored since."""
-    scores = run.read_scores()
-    if not scores:
+    """What a run's training scored at its end, whatever `evaluate` has scored before and since."""
+    own = [scores for scores in run.read_scores() if "training_seconds" in scores]
+    if not own:
         raise UserError(f"{run.scores}: missing or damaged; to train this run again, move {run.path} away")
-    return scores[-1]
+    return own[0]
 
 
 def _is_ended(run: Run) -> bool:
