@@ -22,7 +22,7 @@ def write_training(folder, name, perplexities, *settings):
     """What the callbacks of a training write, its figures apart."""
     recipe = load_recipe(RECIPE, [f"name={name}", *settings])
     train, validation = EventFile(folder / name / "logs" / "train"), EventFile(folder / name / "logs" / "validation")
-    figures, table = Figures(train, validation), SettingsTable(recipe, name, validation)
+    figures, table = Figures(train, validation), SettingsTable(recipe, validation)
     model = SimpleNamespace(optimizer=SimpleNamespace(iterations=0))
     for callback in (figures, table):
         callback.set_model(model)
@@ -57,7 +57,7 @@ def test_a_training_has_its_name_its_settings_and_its_last_figures(tmp_path):
     settings, figures, lines = tab_of(tmp_path)
     assert list(settings)[:5] == OPENS_ON
     assert figures == ["quality/BLEU", "quality/loss", "quality/perplexity"]
-    assert lines == {"mine": {"quality/BLEU": 20.0, "quality/loss": 2.0, "quality/perplexity": 4.5}}
+    assert lines == {"mine/logs/validation": {"quality/BLEU": 20.0, "quality/loss": 2.0, "quality/perplexity": 4.5}}
 
 
 def test_what_differs_between_trainings_comes_first(tmp_path):
@@ -68,7 +68,15 @@ def test_what_differs_between_trainings_comes_first(tmp_path):
     settings, _, lines = tab_of(tmp_path)
     differ = [name for name, differs in settings.items() if differs]
     assert differ == ["d_model", "learning_rate", "training.label_smoothing"] == list(settings)[:3]
-    assert {name: line["quality/perplexity"] for name, line in lines.items()} == {"narrow": 9.0, "wide": 4.0}
+    assert [line["quality/perplexity"] for _, line in sorted(lines.items())] == [9.0, 4.0]
+
+
+def test_trainings_of_two_sweeps_with_the_same_name_are_two_lines(tmp_path):
+    write_training(tmp_path / "dropout", "base-seed1", [9.0])
+    write_training(tmp_path / "width", "base-seed1", [8.0], "model.d_model=256")
+    lines = tab_of(tmp_path)[2]
+    perplexities = {name: line["quality/perplexity"] for name, line in lines.items()}
+    assert perplexities == {"dropout/base-seed1/logs/validation": 9.0, "width/base-seed1/logs/validation": 8.0}
 
 
 @pytest.mark.parametrize("changes", [["training.clip_norm=1.0"], ["training.ema=0.9", "training.early_stopping=3"]])
@@ -76,4 +84,4 @@ def test_a_setting_that_is_null_in_one_training_is_there(tmp_path, changes):
     write_training(tmp_path, "without", [9.0])
     write_training(tmp_path, "with", [9.0], *changes)
     settings, _, lines = tab_of(tmp_path)
-    assert {change.partition("=")[0] for change in changes} <= settings.keys() and lines.keys() == {"without", "with"}
+    assert {change.partition("=")[0] for change in changes} <= settings.keys() and len(lines) == 2

@@ -39,20 +39,19 @@ class SettingsTable(SummaryCallback):
 
     Args:
         recipe: whose settings they are.
-        name: what the training is called in the tab.
         log_dir: the folder of one of TensorBoard's runs; or its event file, where other callbacks write to it too.
     """
 
-    def __init__(self, recipe: Recipe, name: str, log_dir: EventFile) -> None:
+    def __init__(self, recipe: Recipe, log_dir: EventFile) -> None:
         super().__init__(log_dir)
         self.settings = settings(recipe)
-        self.name = name
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         from tensorboard.plugins.hparams import api
 
         with self.writing():
-            api.hparams(self.settings, trial_id=self.name)
+            # TensorBoard then names it by its folder, as in the other tabs; trainings of one name are one line.
+            api.hparams(self.settings, trial_id="")
 
 
 def settings(recipe: Recipe) -> dict[str, bool | float | str]:

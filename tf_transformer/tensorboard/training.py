@@ -55,7 +55,7 @@ def tensorboard_callbacks(
         callbacks.append(ValidationF1(function, trees, streams=recipe.training.parallel_parts))
     elif wanted.bleu:
         callbacks.append(ValidationBleu(translate, pairs[: wanted.bleu], recipe.evaluation.tokenize))
-    callbacks += [Figures(train, validation, wanted.histograms), SettingsTable(recipe, run.path.name, validation)]
+    callbacks += [Figures(train, validation, wanted.histograms), SettingsTable(recipe, validation)]
     if recipe.training.sample_translations:
         samples = pairs[: recipe.training.sample_translations]
         callbacks.append(SampleTranslations(translate, samples, validation))
