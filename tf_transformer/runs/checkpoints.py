@@ -12,7 +12,7 @@ import keras
 
 from tf_transformer.files.whole import written_whole
 from tf_transformer.runs.directory import AVERAGE, BEST, INTERRUPTED
-from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.training.step_count import steps_taken
 
 
 class Checkpoints(keras.callbacks.Callback):

@@ -19,7 +19,9 @@ import numpy as np
 from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.files.whole import sync
 from tf_transformer.runs.checkpoints import Checkpoints
-from tf_transformer.training.callbacks import AveragedWeights, Pace, steps_taken
+from tf_transformer.training.averaged_weights import AveragedWeights
+from tf_transformer.training.pace import Pace
+from tf_transformer.training.step_count import steps_taken
 from tf_transformer.training.step_faults import ADVICE
 
 # Two, so that a damaged one costs no more than the time since the one before.
