@@ -229,7 +229,7 @@ def copy_state(state: Path, run: RunDirectory) -> None:
     for left in (*run.checkpoints.glob(".partial-*"), *run.training_state.glob(".partial-*")):
         left.unlink() if left.is_file() else shutil.rmtree(left)
     for checkpoint in run_of(state).step_checkpoints():
-        if checkpoint.stem <= state.name:  # both are called by their step
+        if checkpoint.stem <= state.name:  # both are called by `step_name`
             with written_whole(run.checkpoints / checkpoint.name, "the checkpoint of the other run") as partial:
                 shutil.copy2(checkpoint, partial)
     partial = run.training_state / f".partial-{state.name}"

@@ -19,6 +19,7 @@ import numpy as np
 from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.files.whole import sync
 from tf_transformer.runs.checkpoints import Checkpoints
+from tf_transformer.runs.directory import step_name
 from tf_transformer.training.averaged_weights import AveragedWeights
 from tf_transformer.training.pace import Pace
 from tf_transformer.training.step_count import steps_taken
@@ -231,7 +232,7 @@ class TrainingState(keras.callbacks.Callback):
     def _write(self, step: int, copies: list[Any], remembered: str) -> None:
         import tensorflow as tf
 
-        path = self.directory / f"step-{step:08d}"
+        path = self.directory / step_name(step)
         partial = self.directory / f".partial-{path.name}"
         try:
             _check_finite(self.model, copies, step)
