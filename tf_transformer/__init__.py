@@ -36,7 +36,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "layers.residual": ["Residual"],
         "layers.tree_state": ["TreeState"],
         "models.ensemble": ["Ensemble"],
-        "models.presets": ["PRESETS", "count_parameters"],
+        "models.presets": ["PRESETS"],
         "models.recurrent": ["RecurrentModel"],
         "models.sequence_model": ["SequenceModel"],
         "models.transformer": ["Transformer"],

@@ -29,8 +29,8 @@ from tf_transformer import (
 )
 from tf_transformer.data.batching import with_known_length
 from tf_transformer.training import TokenCount
-from tf_transformer.training.callbacks import steps_taken
 from tf_transformer.training.loss import smoothed_cross_entropy
+from tf_transformer.training.step_count import steps_taken
 
 STEPS = 20
 VOCABULARY = 340

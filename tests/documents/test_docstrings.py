@@ -30,7 +30,7 @@ EAGER = {
     f"tf_transformer.{name}"
     for name in (
         *("decoding.beam", "decoding.single", "export.translator", "parsing.parser", "tensorboard.samples"),
-        *("training.callbacks", "translation.loading"),
+        *("training.averaged_weights", "training.pace", "training.step_count", "translation.loading"),
     )
 }
 

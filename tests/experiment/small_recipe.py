@@ -9,7 +9,7 @@ from tests.tiny_run import write_pairs
 from tf_transformer.experiment import fitting
 from tf_transformer.recipe import Recipe
 from tf_transformer.training import EpochEnds
-from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.training.step_count import steps_taken
 
 STEPS = 6
 QUICK = {"warmup_steps": 1, "distribution": "single", "save_every_seconds": 0, "sample_translations": 0}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from tests import reference
 from tests.parsing.random_trees import LABELS, TAGS, trees
-from tf_transformer import SmoothedCrossEntropy, Transformer, TreeState, count_parameters
+from tf_transformer import SmoothedCrossEntropy, Transformer, TreeState
 from tf_transformer.parsing import linearise
 
 # Ids of a tree's tokens, from 4: the tags, then the brackets of each label.
@@ -252,9 +252,15 @@ def test_every_weight_learns():
 
 
 def test_its_weights_are_counted():
-    assert model_of(share_embeddings="target").count_params() == count_parameters(
-        **SIZES, **VOCABULARIES, share_embeddings="target", tree_state=TOLD
-    )
+    """Of width 16; the labels that a constituent and the one around it can have are those there are, and none."""
+    labels = len(LABELS) + 1
+    # Two projections, the embeddings of both constituents' labels, and of 0 to 7 empty ones.
+    of_state = 2 * 16 * 16 + (2 * labels + 8) * 16
+    assert model_of().told.count_params() == of_state
+    # What a word tells: a tag, 0 to 12 brackets before and behind it, two labels. What a span tells: its label.
+    of_words = (16 + 1) * (SIZE + 2 * 13 + 2 * labels)
+    of_spans = 4 * (16 + 1) * 16 + (16 + 1) * labels + 1
+    assert model_of(tree_loss=0.5).told.count_params() == of_state + of_words + of_spans
 
 
 @pytest.mark.parametrize("name", ["opening", "writing", "opening_brackets", "closing_brackets"])

@@ -6,7 +6,6 @@ import tensorflow as tf
 from tests import reference
 from tests.models.test_presets import no_weights
 from tf_transformer import Transformer
-from tf_transformer.models.presets import count_parameters
 
 SIZES = {"num_layers": 1, "d_model": 32, "num_heads": 4, "dff": 48}
 VOCABULARY = {"input_vocab_size": 23, "target_vocab_size": 23}
@@ -279,7 +278,7 @@ def test_parameter_counts(changes, by_hand):
     arguments = {"num_layers": 1, "d_model": 8, "num_heads": 2, "dff": 16, **VOCABULARY, "max_length": 12, **changes}
     model = Transformer(**arguments)
     model.build(((None, None), (None, None)))
-    assert model.count_params() == by_hand == count_parameters(**arguments)
+    assert model.count_params() == by_hand
 
 
 def test_the_base_models_parameters():

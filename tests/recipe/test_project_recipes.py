@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.models.test_presets import OTHER_RECIPES
 from tests.recipe.recipes import ALL_KEYS, BASE, FOLDER, MULTI30K, RECIPES, dotted, recipe_id
-from tf_transformer.models.presets import PRESETS, count_parameters
+from tf_transformer.models.presets import PRESETS
 from tf_transformer.recipe import load_recipe
 
 # What each row of Table 3 changes in the base model, and nothing else.
@@ -236,7 +237,7 @@ def test_the_small_models_have_the_sizes_their_comments_tell(name, vocab_size, m
     path = FOLDER / f"{name}.yaml"
     recipe = load_recipe(path)
     assert recipe.tokenizer.vocab_size == vocab_size
-    count = count_parameters(**recipe.model.arguments(vocab_size, vocab_size))
+    (count,) = (parameters for other, _, parameters in OTHER_RECIPES if other == name)  # the built model's
     assert round(count / 1e6, 1) == millions
     assert f"model of {millions} M parameters" in path.read_text(encoding="utf-8")
 
@@ -267,7 +268,6 @@ def test_a_recipe_agrees_with_the_preset_of_its_name(name):
     assert recipe.training.label_smoothing == preset.label_smoothing
     assert recipe.training.steps == preset.steps
     assert recipe.tokenizer.vocab_size == 37_000
-    assert count_parameters(**arguments) == preset.parameters
 
 
 def test_base_is_trained_as_the_paper_says():

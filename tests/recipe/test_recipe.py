@@ -41,7 +41,7 @@ def test_what_a_model_has_no_use_for_are_keys_of_a_recipe(kind):
     assert not without & set(given_to_it)
 
 
-def test_model_arguments_are_those_that_count_parameters_takes():
+def test_model_arguments_are_the_keys_of_its_section():
     arguments = load_recipe(DEMO).model.arguments(1000, 900)
     assert (arguments.pop("input_vocab_size"), arguments.pop("target_vocab_size")) == (1000, 900)
     assert set(arguments) == set(DEFAULTS["model"]) - {"kind", "preset", "next_word", "tree_state", "tree_loss"}

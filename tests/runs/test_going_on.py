@@ -27,7 +27,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.runs import Checkpoints
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.state import TrainingState, state_step
-from tf_transformer.training.callbacks import Pace
+from tf_transformer.training.pace import Pace
 
 # All that a training remembers beside weights and optimizer: dropout's seeds, an average of the weights, the best
 # perplexity, validations without improvement, an epoch's figures so far. The order of the pairs changes with each epoch

@@ -44,7 +44,7 @@ def test_rows_change_the_recipe_over_what_is_set_for_all(tmp_path):
     rows = {"base": {}, "wide": {"model.dff": 64, "data.test": None}, "long": {"training.steps": 280}}
     path = write(tmp_path, set={"training.steps": 140, "data.test": "validation"}, rows=rows, seeds=[3, 4])
     sweep, runs = load_sweep(path)
-    assert sweep.base == "base"
+    assert list(sweep.rows) == ["base", "wide", "long"]
     names = "base-seed3 wide-seed3 long-seed3 base-seed4 wide-seed4 long-seed4"
     assert [run.name for run in runs] == names.split()
     recipes = {run.name: run.load() for run in runs}

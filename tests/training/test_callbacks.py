@@ -10,13 +10,8 @@ import tensorflow as tf
 from tf_transformer import Perplexity, SmoothedCrossEntropy, Transformer, TransformerSchedule
 from tf_transformer.runs import Checkpoints
 from tf_transformer.runs.state import TrainingState
-from tf_transformer.training import (
-    EpochEnds,
-    Pace,
-    TokenCount,
-    ValidationBleu,
-    callbacks,
-)
+from tf_transformer.training import EpochEnds, Pace, TokenCount, ValidationBleu, pace
+from tf_transformer.training.step_count import steps_taken
 
 SOURCE, TARGET, LABELS = (
     np.array([[5, 9, 3], [7, 3, 0]]),
@@ -145,7 +140,7 @@ def test_epochs_and_training_end_at_their_steps(steps, begun, ends):
     model.optimizer.iterations.assign(begun)
     data = tf.data.Dataset.from_tensors((np.ones((2, 3)), np.ones((2, 1)))).repeat()
     seen = []
-    spy = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(callbacks.steps_taken(model)))
+    spy = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(steps_taken(model)))
     model.fit(data, epochs=3, steps_per_epoch=4, callbacks=[EpochEnds(steps, 4), spy], shuffle=False, verbose=0)
     assert seen == ends
 
@@ -168,7 +163,7 @@ class Clock(keras.callbacks.Callback):
 @pytest.mark.parametrize("validate", [True, False])
 def test_the_pace_is_that_of_training_alone(monkeypatch, validate):
     clock = Clock()
-    monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(pace, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     schedule = TransformerSchedule(11, 5)
     model = keras.Sequential([keras.layers.Embedding(11, 11)])
     model.compile(keras.optimizers.Adam(schedule), SmoothedCrossEntropy(), metrics=[TokenCount()], run_eagerly=True)
@@ -193,7 +188,7 @@ def test_the_pace_is_that_of_training_alone(monkeypatch, validate):
 def test_the_pace_of_an_epoch_that_is_gone_on_with_is_that_of_all_of_it(monkeypatch, tmp_path):
     """Of the three tokens a second before it was broken off as well, which the metric has counted."""
     clock = Clock()
-    monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(pace, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     (tmp_path / "checkpoints").mkdir()
 
     def fit(steps: int, tokens: int, save: bool) -> keras.callbacks.History:

@@ -12,8 +12,8 @@ from tests.tiny_run import PAIRS
 from tf_transformer import experiment, make_strategy
 from tf_transformer.experiment import compiling
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.training.callbacks import steps_taken
 from tf_transformer.training.loss_scaling import LossScaling
+from tf_transformer.training.step_count import steps_taken
 
 GRADIENTS = [3.0, np.inf, 5.0, np.nan, 7.0]
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 from tests.recipe.recipes import DEMO
 from tf_transformer import SmoothedCrossEntropy, load_recipe
 from tf_transformer.experiment import make_model
-from tf_transformer.training.callbacks import steps_taken
 from tf_transformer.training.loss_scaling import LossScaling
+from tf_transformer.training.step_count import steps_taken
 
 VOCABULARY, ROWS, LENGTH, STEPS = 20, 8, 6, 200
 SHRUNK = [

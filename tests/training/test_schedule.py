@@ -126,6 +126,16 @@ def test_it_survives_being_written_down(schedule, config):
         assert float(copy(step)) == float(schedule(step))
 
 
+def test_numbers_of_numpy_s_are_written_down_as_python_s():
+    schedule = CosineSchedule(0.25, np.int64(70), np.int32(400))
+    written = [json.dumps(each.get_config()) for each in (TransformerSchedule(np.int64(24), np.int32(70)), schedule)]
+    assert written == [
+        '{"d_model": 24, "warmup_steps": 70, "scale": 1.0}',
+        '{"learning_rate": 0.25, "warmup_steps": 70, "steps": 400}',
+    ]
+    assert json.dumps(InverseSqrtSchedule(0.25, np.int64(70)).get_config()).endswith('"warmup_steps": 70}')
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -106,41 +106,14 @@ def beam_search(
         history, outputs = pick(history, parents), pick(rows["outputs"], parents)
         outputs = ops.where(ops.equal(slots, position), ops.expand_dims(tokens, axis=2), outputs)
 
-        length = position + 1
-        possible = log_probs > IMPOSSIBLE
-        closed = ops.logical_and(ops.equal(tokens, end_id), possible)
-        at_limit = length >= rows["limits"]
-        cut = ops.logical_and(possible, ops.expand_dims(at_limit, axis=1))
-        scores = log_probs / length_penalty(length, alpha, length_offset)
-        ranks = ops.where(closed, scores, ops.where(cut, CUT, IMPOSSIBLE))
-        # On a tie the first wins, so that what was cut keeps its order, which is that of its scores.
-        best_ranks, best = ops.top_k(ops.concatenate([rows["best_ranks"], ranks], axis=1), num_hypotheses)
-        all_scores = ops.concatenate([rows["best_scores"], scores], axis=1)
-        all_outputs = ops.concatenate([rows["best_outputs"], outputs], axis=1)
-
         if grammar is not None:
             parents_state = keras.tree.map_structure(lambda each: pick(each, parents), rows["grammar"])
             rows = {**rows, "grammar": grammar.after(parents_state, tokens)}
         if trace is not None:
             rows = {**rows, **trace_step(rows, position, tokens, parents, log_probs)}
 
-        log_probs = ops.where(closed, IMPOSSIBLE, log_probs)
-        # A log-probability only falls, and the penalty at the limit divides it by most.
-        hope = ops.max(log_probs, axis=1) / length_penalty(rows["limits"], alpha, length_offset)
-        done = ops.logical_or(at_limit, hope <= best_ranks[:, -1])
-        return {
-            **rows,
-            "tokens": tokens,
-            # Until it leaves, a row that is done has no hypothesis that could go on.
-            "log_probs": ops.where(ops.expand_dims(done, axis=1), IMPOSSIBLE, log_probs),
-            "outputs": outputs,
-            "history": history,
-            "cache": cache,
-            "best_ranks": best_ranks,
-            "best_scores": pick(all_scores, best),
-            "best_outputs": pick(all_outputs, best),
-            "done": done,
-        }
+        rows = {**rows, "tokens": tokens, "outputs": outputs, "history": history, "cache": cache}
+        return {**rows, **_keep_best(rows, log_probs, position + 1, end_id, num_hypotheses, alpha, length_offset)}
 
     # At the start there is one hypothesis, and none in a row that is to stay empty.
     first = ops.logical_and(ops.equal(beam, 0), ops.expand_dims(limits > 0, axis=1))
@@ -172,3 +145,42 @@ def beam_search(
     if steps is not None:
         found += (outcome["done"],)
     return found if trace is None else (*found, Record(*(outcome[name] for name in TRACED)))
+
+
+def _keep_best(
+    rows: Rows, log_probs: Any, length: Any, end_id: int, num_hypotheses: Any, alpha: Any, length_offset: float
+) -> Rows:
+    """Keeps the best of the hypotheses that are finished, now and before; the others go on.
+
+    Args:
+        rows: with the tokens just chosen.
+        log_probs: float (rows, beam), of the hypotheses that end in them.
+        length: how many tokens these have.
+        end_id: as in `beam_search`, like the rest.
+
+    Returns:
+        What changes in the rows: the log-probabilities of what goes on, what is finished, and which rows are done.
+    """
+    possible = log_probs > IMPOSSIBLE
+    closed = ops.logical_and(ops.equal(rows["tokens"], end_id), possible)
+    at_limit = length >= rows["limits"]
+    cut = ops.logical_and(possible, ops.expand_dims(at_limit, axis=1))
+    scores = log_probs / length_penalty(length, alpha, length_offset)
+    ranks = ops.where(closed, scores, ops.where(cut, CUT, IMPOSSIBLE))
+    # On a tie the first wins, so that what was cut keeps its order, which is that of its scores.
+    best_ranks, best = ops.top_k(ops.concatenate([rows["best_ranks"], ranks], axis=1), num_hypotheses)
+    all_scores = ops.concatenate([rows["best_scores"], scores], axis=1)
+    all_outputs = ops.concatenate([rows["best_outputs"], rows["outputs"]], axis=1)
+
+    log_probs = ops.where(closed, IMPOSSIBLE, log_probs)
+    # A log-probability only falls, and the penalty at the limit divides it by most.
+    hope = ops.max(log_probs, axis=1) / length_penalty(rows["limits"], alpha, length_offset)
+    done = ops.logical_or(at_limit, hope <= best_ranks[:, -1])
+    return {
+        # Until it leaves, a row that is done has no hypothesis that could go on.
+        "log_probs": ops.where(ops.expand_dims(done, axis=1), IMPOSSIBLE, log_probs),
+        "best_ranks": best_ranks,
+        "best_scores": pick(all_scores, best),
+        "best_outputs": pick(all_outputs, best),
+        "done": done,
+    }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.sequence_model import SequenceModel
+from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
 from tf_transformer.recipe import Recipe
 from tf_transformer.training.freezing import freeze
 from tf_transformer.training.loss import SmoothedCrossEntropy
 from tf_transformer.training.loss_scaling import LossScaling
 from tf_transformer.training.metrics import AlignmentLoss, Perplexity, TokenAccuracy, TokenCount
 from tf_transformer.training.optimizer import make_optimizer
+
+if TYPE_CHECKING:
+    from tf_transformer.tokenizers import TokenizerPair
 
 
 def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int, **more: Any) -> SequenceModel:
@@ -38,6 +42,24 @@ def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int, **
     model.optimizer.build(model.trainable_variables)
     model.build_metrics()
     return model
+
+
+def token_arguments(recipe: Recipe, tokenizers: TokenizerPair) -> dict[str, Any]:
+    """The arguments of a recipe's model that are about the tokens of a parser: what its decoder is told of them.
+
+    Args:
+        recipe: the experiment.
+        tokenizers: those that its model is for.
+
+    Returns:
+        What `make_model` takes as `more`; nothing for keys that are not of the recipe's kind of model.
+    """
+    tokens = {"next_word": next_word_tokens, "tree_state": tree_state_tokens}
+    without = MODEL_KINDS[recipe.model.kind].without
+    told = {key: tokens[key](tokenizers) for key in tokens if getattr(recipe.model, key) and key not in without}
+    if "tree_state" in told:
+        told["tree_loss"] = recipe.model.tree_loss
+    return told
 
 
 def check_freeze(recipe: Recipe) -> None:

@@ -23,9 +23,11 @@ from tf_transformer.runs.state import TrainingState
 from tf_transformer.tensorboard.event_file import forget_after
 from tf_transformer.tensorboard.training import tensorboard_callbacks
 from tf_transformer.training.async_steps import AsyncCallbacks
-from tf_transformer.training.callbacks import AveragedWeights, EpochEnds, Pace
+from tf_transformer.training.averaged_weights import AveragedWeights
 from tf_transformer.training.data_wait import DataWait
+from tf_transformer.training.pace import Pace
 from tf_transformer.training.progress import ProgressBar
+from tf_transformer.training.step_count import EpochEnds
 from tf_transformer.training.step_faults import StepFaults
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from tf_transformer.data.mixture import Pairs, state_of
-from tf_transformer.data.prepared.preparing import locked, prepare_pairs, put_in_place, told_in_one_line
+from tf_transformer.data.prepared.preparing import locked, prepare_pairs, told_in_one_line
 from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
 from tf_transformer.files.home import below_home
+from tf_transformer.files.whole import put_in_place
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning, find_beginning, run_of

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 from rich.console import Console
@@ -23,7 +23,7 @@ from tf_transformer.distributed.strategy import make_strategy, set_single_thread
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.experiment.batches import recipe_batches
-from tf_transformer.experiment.compiling import check_freeze, make_model
+from tf_transformer.experiment.compiling import check_freeze, make_model, token_arguments
 from tf_transformer.experiment.corpus import open_also, open_source
 from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin, tell_frozen
 from tf_transformer.experiment.fitting import fit
@@ -32,13 +32,15 @@ from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.model_card.facts import versions
 from tf_transformer.model_card.files import renewed
 from tf_transformer.models.kinds import MODEL_KINDS
-from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
+from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.runs.directory import RunDirectory, identity, load_model
-from tf_transformer.runs.resuming import check_same_start, copy_state, find_beginning, run_of, save_start
+from tf_transformer.runs.resuming import Beginning, check_same_start, copy_state, find_beginning, run_of, save_start
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from tf_transformer.tokenizers import TokenizerPair
 
 
 @telling_lost_workers()
@@ -89,6 +91,31 @@ def train(
         return _train(recipe, RunDirectory(run_path), console, resume, held)
 
 
+class _Splits(NamedTuple):
+    """The pairs of a recipe, opened.
+
+    Attributes:
+        train: those to train on.
+        validation: those to validate with.
+        test: those to score the model on, if the recipe has them.
+        also: the sets of `evaluation.also`, by name.
+        corpus_of_test: the fingerprint of `test`, by its name; empty without it.
+        corpus_of_also: those of `also`.
+    """
+
+    train: Pairs
+    validation: Pairs
+    test: Pairs | None
+    also: dict[str, Pairs]
+    corpus_of_test: dict[str, str]
+    corpus_of_also: dict[str, str]
+
+    def scored(self) -> dict[str, Pairs]:
+        """The sets that the trained model is scored on, by name."""
+        own = {"test": self.test} if self.test else {"validation": self.validation}
+        return {**own, **self.also}
+
+
 def _train(
     recipe: Recipe, run: RunDirectory, console: Console, resume: str | os.PathLike, held: ExitStack
 ) -> RunDirectory:
@@ -99,99 +126,55 @@ def _train(
         held.enter_context(run.locked())
     # Before the chief of several workers writes anything: it waits for all.
     strategy = _make_strategy(recipe, console)
+    devices = strategy.num_replicas_in_sync
     # Each device gets as many rows as the next, and so does each part that it works a batch on in.
-    row_multiple = strategy.num_replicas_in_sync * recipe.training.parts()
+    row_multiple = devices * recipe.training.parts()
     check_batch_tokens(recipe.data.batch_tokens, recipe.data.max_length, row_multiple)
-    if recipe.data.shuffle_buffer is not None:
-        console.print("data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
-    if beginning.other_order:
-        console.print(
-            f"--resume {beginning.given}: that run drew its batches in the order of another version of this package; "
-            "this training has other batches than it would have had",
-            highlight=False,
-            markup=False,
-        )
+    _tell_beginning(recipe, beginning, console)
     # Before any data is read, so that what does not fit is told at once.
     origin = open_origin(recipe) if begins_from_model(recipe, beginning) else None
     if not beginning.has_state:
         check_freeze(recipe)
-    train_pairs, validation_pairs = open_source(recipe, "train"), open_source(recipe, "validation")
-    test_pairs = open_source(recipe, "test") if recipe.data.test else None
-    also = open_also(recipe)
-    # Now, so that a mistake in them is told before the others are prepared.
-    corpus_of_test = {"test": fingerprint(test_pairs)} if test_pairs else {}
-    corpus_of_also = {name: fingerprint(pairs) for name, pairs in also.items()}
-    for line in lines_left_out(test_pairs):
-        console.print(f"test: {line}", highlight=False, markup=False)
+    splits = _open_splits(recipe, console)
     if chief and not beginning.goes_on:
         run = RunDirectory.create(run.path)
         # Locked first, so that another process that was quicker to begin here keeps its folder.
         held.enter_context(run.locked())
         held.enter_context(run.removed_on_failure())
     keras.utils.set_random_seed(recipe.seed)
-    folder = prepared_folder(recipe, run)
-    sources = {"train": train_pairs, "validation": validation_pairs}
     if beginning.has_state and chief:
-        corpus = {split: known_fingerprint(pairs, folder / split) for split, pairs in sources.items()}
-        check_same_start(corpus | corpus_of_test, strategy.num_replicas_in_sync, run)
+        check_same_start(_known_corpus(recipe, run, splits), devices, run)
     # The others open what the chief has prepared.
     kept = origin.kept_tokenizers(recipe) if origin else None
     data = chief_first(
-        strategy, lambda: prepare_data(recipe, run, beginning, train_pairs, validation_pairs, console, kept)
+        strategy, lambda: prepare_data(recipe, run, beginning, splits.train, splits.validation, console, kept)
     )
     tokenizers = data.tokenizers
-    corpus = {split: getattr(data, split).manifest.fingerprint for split in sources} | corpus_of_test
+    corpus = {split: getattr(data, split).manifest.fingerprint for split in ("train", "validation")}
+    corpus |= splits.corpus_of_test
     vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
     origins_record = origin.record() if origin else None
     check_agreement(strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=vocabularies, origin=origins_record)
     if not beginning.has_state:  # it was told when this training began
         tell_data(recipe, data, row_multiple, console)
     batches = recipe_batches(recipe, data, row_multiple)
-    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    without = MODEL_KINDS[recipe.model.kind].without
-    tokens = {"next_word": next_word_tokens, "tree_state": tree_state_tokens}
-    told = {key: tokens[key](tokenizers) for key in tokens if getattr(recipe.model, key) and key not in without}
-    if "tree_state" in told:
-        told["tree_loss"] = recipe.model.tree_loss
-    with strategy.scope():
-        model = make_model(recipe, *sizes, **told)
-    kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
-    console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
-    if without:
-        console.print(f"model: the {kind} model ignores {', '.join(without)}", highlight=False)
-    tell_frozen(model, recipe, console)
-    sets = {"test": test_pairs, **also} if test_pairs else {"validation": validation_pairs, **also}
+    model = _make_model(recipe, tokenizers, strategy, console)
     if origin:
-        origins_record = begin_from(origin, model, recipe, tokenizers, sets if chief else {}, console)
+        sets = splits.scored() if chief else {}
+        origins_record = begin_from(origin, model, recipe, tokenizers, sets, console)
     if chief and not beginning.has_state:
-        run.checkpoints.mkdir(exist_ok=True)  # a training may have been broken off before it made the folder
-        save_start(corpus, strategy.num_replicas_in_sync, beginning, run)
-        save_recipe(recipe, run.recipe)
-        tokenizers.save(run.tokenizer)
-        known = {"parameters": model.count_params(), "corpus": corpus | corpus_of_also, "devices": devices}
-        if recipe.init_from:
-            known["fine_tuned_from"] = origins_record or run_of(beginning.origin).read_training().get("fine_tuned_from")
-        run.write_training({**known, "versions": versions()})
-        if beginning.origin:
-            copy_state(beginning.origin, run)
+        _write_beginning(
+            recipe, run, beginning, model, tokenizers, corpus, splits.corpus_of_also, devices, origins_record
+        )
     del origin  # a whole model
-    seconds_before = fit(
-        model,
-        recipe,
-        run,
-        tokenizers,
-        batches,
-        (train_pairs, validation_pairs),
-        console,
-        strategy,
-        beginning.origin_step,
-    )
+    pairs = splits.train, splits.validation
+    seconds_before = fit(model, recipe, run, tokenizers, batches, pairs, console, strategy, beginning.origin_step)
     if not chief:
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
         shutil.rmtree(run.prepared, ignore_errors=True)  # of its own, where it does not see the chief's folder
         return run
     with renewed(run):
-        _score(recipe, run, sets, began - seconds_before, console)
+        _score(recipe, run, splits.scored(), began - seconds_before, console)
     run.end_training()
     wait_for_all(strategy)
     return run
@@ -214,6 +197,79 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
             f"{strategy.num_replicas_in_sync}) it must be 1, since Keras supports no other value there"
         )
     return strategy
+
+
+def _tell_beginning(recipe: Recipe, beginning: Beginning, console: Console) -> None:
+    """Tells what a training does otherwise than its recipe, or the run that it begins from, says."""
+    if recipe.data.shuffle_buffer is not None:
+        console.print("data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
+    if beginning.other_order:
+        console.print(
+            f"--resume {beginning.given}: that run drew its batches in the order of another version of this package; "
+            "this training has other batches than it would have had",
+            highlight=False,
+            markup=False,
+        )
+
+
+def _open_splits(recipe: Recipe, console: Console) -> _Splits:
+    """Opens the pairs of a recipe, and reads those of the test and of `evaluation.also` through."""
+    train_pairs, validation_pairs = open_source(recipe, "train"), open_source(recipe, "validation")
+    test_pairs = open_source(recipe, "test") if recipe.data.test else None
+    also = open_also(recipe)
+    # Now, so that a mistake in them is told before the others are prepared.
+    corpus_of_test = {"test": fingerprint(test_pairs)} if test_pairs else {}
+    corpus_of_also = {name: fingerprint(pairs) for name, pairs in also.items()}
+    for line in lines_left_out(test_pairs):
+        console.print(f"test: {line}", highlight=False, markup=False)
+    return _Splits(train_pairs, validation_pairs, test_pairs, also, corpus_of_test, corpus_of_also)
+
+
+def _known_corpus(recipe: Recipe, run: RunDirectory, splits: _Splits) -> dict[str, str]:
+    """The fingerprints of a training that goes on, by split, as they are known before its data is prepared."""
+    folder = prepared_folder(recipe, run)
+    of_training = {"train": splits.train, "validation": splits.validation}
+    known = {split: known_fingerprint(pairs, folder / split) for split, pairs in of_training.items()}
+    return known | splits.corpus_of_test
+
+
+def _make_model(
+    recipe: Recipe, tokenizers: TokenizerPair, strategy: tf.distribute.Strategy, console: Console
+) -> SequenceModel:
+    """Makes the model on all devices, and tells what it is."""
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    with strategy.scope():
+        model = make_model(recipe, *sizes, **token_arguments(recipe, tokenizers))
+    kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
+    console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
+    if without := MODEL_KINDS[kind].without:
+        console.print(f"model: the {kind} model ignores {', '.join(without)}", highlight=False)
+    tell_frozen(model, recipe, console)
+    return model
+
+
+def _write_beginning(
+    recipe: Recipe,
+    run: RunDirectory,
+    beginning: Beginning,
+    model: SequenceModel,
+    tokenizers: TokenizerPair,
+    corpus: dict[str, str],
+    corpus_of_also: dict[str, str],
+    devices: int,
+    origins_record: dict[str, Any] | None,
+) -> None:
+    """Writes down what a training begins with; from then on the same command goes on with it."""
+    run.checkpoints.mkdir(exist_ok=True)  # a training may have been broken off before it made the folder
+    save_start(corpus, devices, beginning, run)
+    save_recipe(recipe, run.recipe)
+    tokenizers.save(run.tokenizer)
+    known = {"parameters": model.count_params(), "corpus": corpus | corpus_of_also, "devices": devices}
+    if recipe.init_from:
+        known["fine_tuned_from"] = origins_record or run_of(beginning.origin).read_training().get("fine_tuned_from")
+    run.write_training({**known, "versions": versions()})
+    if beginning.origin:
+        copy_state(beginning.origin, run)
 
 
 def _score(recipe: Recipe, run: RunDirectory, sets: Mapping[str, Pairs], began: float, console: Console) -> None:

@@ -174,6 +174,17 @@ def folder_written_once(path: Path, partial: Path, what: str, advice: str = AGAI
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def put_in_place(partial: Path, folder: Path) -> None:
+    """Gives a folder its name; one that is there already is replaced. Who has its files open can still read them."""
+    replaced = folder.with_name(f".replaced-{folder.name}")
+    shutil.rmtree(replaced, ignore_errors=True)
+    if folder.exists():
+        folder.rename(replaced)
+    partial.rename(folder)
+    sync(folder.parent)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
 def _own_name(path: Path) -> str:
     """What a file is called until it has its name: in this process alone, among those of all machines."""
     return f"{PARTIAL}{path.name}-{socket.gethostname()}-{os.getpid()}"

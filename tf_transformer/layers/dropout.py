@@ -22,13 +22,11 @@ class Dropout(keras.layers.Dropout):
 
     Args:
         rate: the share, in [0, 1].
-        noise_shape: for each axis of the input None, or 1 where all along the axis share one draw; None for a draw for
-            each number.
         seed: what the draws follow from; another one each time unless given.
         **kwargs: other arguments of `keras.layers.Layer`.
 
     Raises:
-        ValueError: a rate out of range, or (when called) a `noise_shape` with another number of axes than the input's.
+        ValueError: a rate out of range, or a `noise_shape`: each number has a draw of its own.
 
     Example:
         >>> import numpy as np
@@ -37,14 +35,19 @@ class Dropout(keras.layers.Dropout):
         [0.0, 2.0]
     """
 
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
+        super().__init__(rate, seed=seed, **kwargs)
+        if self.noise_shape is not None:
+            raise ValueError(f"noise_shape must be None, got {self.noise_shape!r}")
+
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Maps float (...) to the same shape."""
         dropped = round(self.rate * LEVELS)
         if not training or dropped == 0:
             return inputs
-        if dropped == LEVELS:
+        if dropped == LEVELS:  # a rate just below 1 is rounded to it
             return ops.zeros_like(inputs)
-        shape = self._shape_of_draws(shape_of(inputs))
+        shape = shape_of(inputs)
         size = 1
         for axis in shape:
             size = size * axis
@@ -52,15 +55,6 @@ class Dropout(keras.layers.Dropout):
         draws = ops.reshape(ops.view(words, "int16"), (-1,))[:size]
         kept = ops.reshape(draws >= dropped - LEVELS // 2, shape)
         return _keep(inputs, kept, LEVELS / (LEVELS - dropped))
-
-    def _shape_of_draws(self, shape: tuple) -> tuple:
-        if self.noise_shape is None:
-            return shape
-        if len(self.noise_shape) != len(shape):
-            raise ValueError(
-                f"noise_shape must have an entry for each of the input's {len(shape)} axes, got {self.noise_shape}"
-            )
-        return tuple(axis if given is None else given for given, axis in zip(self.noise_shape, shape, strict=True))
 
 
 def _keep(inputs: Any, kept: Any, scale: float) -> Any:

@@ -10,7 +10,7 @@ from keras import ops
 from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.dropout import Dropout
-from tf_transformer.layers.embedded import EmbeddedStack
+from tf_transformer.layers.embedded_stack import EmbeddedStack
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.lstm import LSTM
 from tf_transformer.layers.masks import PAD_ID, padding_mask

@@ -16,7 +16,7 @@ from tf_transformer.layers.arguments import (
 )
 from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.dropout import Dropout
-from tf_transformer.layers.embedded import EmbeddedStack
+from tf_transformer.layers.embedded_stack import EmbeddedStack
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.feed_forward import FeedForward
 from tf_transformer.layers.normalization import LayerNormalization

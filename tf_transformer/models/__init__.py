@@ -1,4 +1,4 @@
-"""The models: the Transformer, the recurrent model and ensembles; what they are written against; a training step."""
+"""The models: the Transformer, the recurrent model and ensembles; what they are written against."""
 
 import lazy_loader
 

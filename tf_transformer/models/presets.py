@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.layers.arguments import NORM_EPSILON, check_heads, check_sizes, check_vocabularies
 
 # The joint byte-pair vocabulary of WMT 2014 English-German, which the table's parameter counts go by.
 PAPER_VOCAB_SIZE = 37_000
+
+# Rows of each stack's table of learned positions, as a `Transformer` has them unless it is told otherwise.
+MAX_LENGTH = 1024
 
 _BASE_MODEL = {
     "num_layers": 6,
@@ -56,8 +58,16 @@ class Preset:
 
     @property
     def parameters(self) -> int:
-        """The exact count of parameters with the paper's vocabulary."""
-        return count_parameters(input_vocab_size=PAPER_VOCAB_SIZE, target_vocab_size=PAPER_VOCAB_SIZE, **self.model)
+        """The exact count of parameters with the paper's vocabulary, whose one matrix all share."""
+        num_layers, d_model, num_heads, dff = (self.model[key] for key in ("num_layers", "d_model", "num_heads", "dff"))
+        keys = num_heads * (self.model["key_dim"] or d_model // num_heads)
+        attention = 2 * _dense(d_model, keys) + 2 * _dense(d_model, d_model)
+        feed_forward = _dense(d_model, dff) + _dense(dff, d_model)
+        norm = 2 * d_model
+        encoder_layer = attention + feed_forward + 2 * norm
+        decoder_layer = 2 * attention + feed_forward + 3 * norm
+        tables = 2 * MAX_LENGTH * d_model if self.model["position"] == "learned" else 0
+        return num_layers * (encoder_layer + decoder_layer) + tables + PAPER_VOCAB_SIZE * d_model
 
 
 def _row(
@@ -125,123 +135,6 @@ def nearest_preset(name: str) -> str:
     """Says, for an error's message, which preset may have been meant by a name that is none."""
     nearest = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.5)
     return f"did you mean {nearest[0]}?" if nearest else f"choose one of {', '.join(PRESETS)}"
-
-
-def preset_arguments(name: str) -> dict[str, Any]:
-    """Gives the `Transformer` arguments of a configuration of the paper, all but the vocabulary sizes.
-
-    Args:
-        name: one of `PRESETS`.
-
-    Returns:
-        A new dictionary of arguments.
-
-    Raises:
-        UserError: there is no preset of that name.
-
-    Example:
-        >>> preset_arguments("big")["num_heads"]
-        16
-    """
-    return dict(get_preset(name).model)
-
-
-def count_parameters(
-    num_layers: int,
-    d_model: int,
-    num_heads: int,
-    dff: int,
-    input_vocab_size: int,
-    target_vocab_size: int,
-    dropout_rate: float = 0.1,
-    attention_dropout_rate: float = 0.0,
-    activation_dropout_rate: float = 0.0,
-    key_dim: int | None = None,
-    value_dim: int | None = None,
-    norm_first: bool = False,
-    position: str = "sinusoidal",
-    max_length: int = 1024,
-    share_embeddings: str = "none",
-    window: int | None = None,
-    decoder_layers: int | None = None,
-    next_word: Any = None,
-    tree_state: Any = None,
-    activation: str = "relu",
-    norm_epsilon: float = NORM_EPSILON,
-    scale_embeddings: bool = True,
-    output_bias: bool = False,
-    tree_loss: float = 0.0,
-    alignment_head: Any = None,
-) -> int:
-    """Counts the trainable numbers of a `Transformer` without making it.
-
-    Args:
-        num_layers: layers in the encoder, and in the decoder unless `decoder_layers` is given.
-        d_model: width of the model.
-        num_heads: heads of each attention.
-        dff: width inside the feed-forward networks.
-        input_vocab_size: size of the source vocabulary.
-        target_vocab_size: size of the target vocabulary.
-        dropout_rate: has no parameters; taken so that a model's arguments can be handed on as they are.
-        attention_dropout_rate: has none either.
-        activation_dropout_rate: has none either.
-        key_dim: width of a head's queries and keys; `d_model / num_heads` unless given.
-        value_dim: width of a head's values; `d_model / num_heads` unless given.
-        norm_first: pre-norm, which ends each stack with one more norm.
-        position: "sinusoidal" or "sinusoidal_halves" (no parameters), or "learned" (a table for each stack).
-        max_length: positions in a learned table.
-        share_embeddings: "all" (one matrix), "target" (target and projection share) or "none" (three).
-        window: has no parameters.
-        decoder_layers: layers in the decoder, where it has not as many.
-        next_word: has none.
-        tree_state: as the model takes it: two projections, two embeddings of each label and of none, and some numbers'.
-        activation: has no parameters.
-        norm_epsilon: has none.
-        scale_embeddings: has none.
-        output_bias: one number for each target token.
-        tree_loss: unless it is 0, with `tree_state`, projections onto what each word and each span is to tell.
-        alignment_head: has none.
-
-    Returns:
-        The number of parameters.
-
-    Raises:
-        ValueError: the sizes make no model.
-
-    Example:
-        >>> count_parameters(**preset_arguments("base"), input_vocab_size=37_000, target_vocab_size=37_000)
-        63082496
-    """
-    check_heads(d_model, num_heads, key_dim, value_dim)
-    check_sizes(num_layers=num_layers, dff=dff, max_length=max_length)
-    check_vocabularies(share_embeddings, input_vocab_size, target_vocab_size)
-    keys = num_heads * (key_dim or d_model // num_heads)
-    values = num_heads * (value_dim or d_model // num_heads)
-    attention = 2 * _dense(d_model, keys) + _dense(d_model, values) + _dense(values, d_model)
-    feed_forward = _dense(d_model, dff) + _dense(dff, d_model)
-    norm = 2 * d_model
-    encoder_layer = attention + feed_forward + 2 * norm
-    decoder_layer = 2 * attention + feed_forward + 3 * norm
-    closing_norms = 2 * norm if norm_first else 0
-    positions = 2 * max_length * d_model if position == "learned" else 0
-    rows = {
-        "all": target_vocab_size,
-        "target": input_vocab_size + target_vocab_size,
-        "none": input_vocab_size + 2 * target_vocab_size,
-    }[share_embeddings]
-    told = 0
-    if tree_state is not None:
-        # Keras takes seconds to import, and few ask for it.
-        from tf_transformer.layers.tree_state import MOST_BRACKETS, MOST_EMPTY
-
-        if tree_loss:
-            labels = len(tree_state[2]) + 1
-            told += _dense(d_model, target_vocab_size + 2 * (MOST_BRACKETS + 1) + 2 * labels)
-            told += 4 * _dense(d_model, d_model) + _dense(d_model, labels) + 1
-        told += 2 * d_model * d_model + (2 * (len(tree_state[2]) + 1) + MOST_EMPTY + 1) * d_model
-    layers = num_layers * encoder_layer + (num_layers if decoder_layers is None else decoder_layers) * decoder_layer
-    bias = target_vocab_size if output_bias else 0
-    return layers + closing_norms + positions + rows * d_model + bias + told
 
 
 def _dense(inputs: int, outputs: int) -> int:

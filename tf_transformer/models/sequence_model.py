@@ -10,7 +10,7 @@ import keras
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
 from tf_transformer.layers.arguments import check_sizes, check_vocabularies
-from tf_transformer.models.steps import ProjectingSteps
+from tf_transformer.training.step import ProjectingSteps
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.rounds import Stepping

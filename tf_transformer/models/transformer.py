@@ -16,7 +16,7 @@ from tf_transformer.layers.encoder import Encoder
 from tf_transformer.layers.masks import padding_mask
 from tf_transformer.layers.next_word import NextWord
 from tf_transformer.layers.tree_state import TreeState
-from tf_transformer.models.presets import preset_arguments
+from tf_transformer.models.presets import get_preset
 from tf_transformer.models.sequence_model import SequenceModel
 
 
@@ -201,7 +201,7 @@ class Transformer(SequenceModel):
         """
         return cls(
             **{
-                **preset_arguments(name),
+                **get_preset(name).model,
                 "input_vocab_size": input_vocab_size,
                 "target_vocab_size": target_vocab_size,
                 **changes,

@@ -11,8 +11,8 @@ from typing import Any
 import keras
 
 from tf_transformer.files.whole import written_whole
-from tf_transformer.runs.directory import AVERAGE, BEST, INTERRUPTED
-from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.runs.directory import AVERAGE, BEST, INTERRUPTED, step_checkpoints, step_name
+from tf_transformer.training.step_count import steps_taken
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -44,12 +44,12 @@ class Checkpoints(keras.callbacks.Callback):
         self.best = float("inf")
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        path = self._write(_name(steps_taken(self.model)), self.model.save)
+        path = self._write(f"{step_name(steps_taken(self.model))}.keras", self.model.save)
         perplexity = (logs or {}).get("val_perplexity")
         if perplexity is not None and perplexity < self.best:
             self.best = perplexity
             self._write(BEST, lambda partial: shutil.copyfile(path, partial))
-        for old in self._saved()[: -self.keep]:
+        for old in step_checkpoints(self.directory)[: -self.keep]:
             old.unlink()
 
     def has_best(self) -> bool:
@@ -69,8 +69,8 @@ class Checkpoints(keras.callbacks.Callback):
 
     def forget_after(self, step: int) -> None:
         """Removes the checkpoints of later steps, and that of an interruption."""
-        for file in self._saved():
-            if file.name > _name(step):
+        for file in step_checkpoints(self.directory):
+            if file.name > f"{step_name(step)}.keras":
                 file.unlink()
         (self.directory / INTERRUPTED).unlink(missing_ok=True)
 
@@ -82,10 +82,3 @@ class Checkpoints(keras.callbacks.Callback):
     def forget_average(self) -> None:
         """Removes the average of checkpoints, which would be taken for the model of a training that goes on."""
         (self.directory / AVERAGE).unlink(missing_ok=True)
-
-    def _saved(self) -> list[Path]:
-        return sorted(self.directory.glob("step-*.keras"))
-
-
-def _name(step: int) -> str:
-    return f"step-{step:08d}.keras"

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.files.json_file import read_json
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD
 
@@ -192,7 +191,7 @@ class RunDirectory:
 
     def step_checkpoints(self) -> list[Path]:
         """The checkpoints of single steps that are kept, oldest first."""
-        return sorted(self.checkpoints.glob("step-*.keras"))
+        return step_checkpoints(self.checkpoints)
 
     def by_preference(self) -> list[Path]:
         """The files that the run's model may be in, the one to take first; not all of them need be there."""
@@ -242,11 +241,11 @@ class RunDirectory:
 
     def read_training(self) -> dict[str, Any]:
         """What `write_training` wrote; empty if it is missing or damaged."""
-        return read_json(self.training)
+        return _read_json(self.training)
 
     def read_scores(self) -> list[dict[str, Any]]:
         """What `write_scores` wrote, newest first; empty if it is missing or damaged."""
-        latest = read_json(self.scores)
+        latest = _read_json(self.scores)
         earlier = latest.get("earlier", [])
         return [latest, *reversed(earlier)] if latest and isinstance(earlier, list) else []
 
@@ -277,6 +276,16 @@ class RunDirectory:
 
     def _damaged_scores(self, number: int) -> Path:
         return self.path / f"scores-damaged-{number}.json"
+
+
+def step_name(step: int) -> str:
+    """What is called by its step: a saved state, and a checkpoint but for its ending. Names sort as steps do."""
+    return f"step-{step:08d}"
+
+
+def step_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of single steps in a folder, oldest first."""
+    return sorted(folder.glob("step-*.keras"))
 
 
 def is_run(path: Path) -> bool:
@@ -368,3 +377,12 @@ def _instead_of(file: Path) -> str:
                 continue
             return f"move it away, {other.name} is whole"
     return "no other checkpoint of the run is whole, train it again"
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty if it is missing or damaged."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

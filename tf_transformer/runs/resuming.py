@@ -230,7 +230,7 @@ def copy_state(state: Path, run: RunDirectory) -> None:
     for left in (*run.checkpoints.glob(".partial-*"), *run.training_state.glob(".partial-*")):
         left.unlink() if left.is_file() else shutil.rmtree(left)
     for checkpoint in run_of(state).step_checkpoints():
-        if checkpoint.stem <= state.name:  # both are called by their step
+        if checkpoint.stem <= state.name:  # both are called by `step_name`
             # One that the other run removes meanwhile would soon be removed here as well.
             with suppress(FileNotFoundError), checkpoint.open("rb") as there:
                 place = run.checkpoints / checkpoint.name

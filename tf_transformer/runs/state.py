@@ -19,7 +19,10 @@ import numpy as np
 from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.files.whole import sync
 from tf_transformer.runs.checkpoints import Checkpoints
-from tf_transformer.training.callbacks import AveragedWeights, Pace, steps_taken
+from tf_transformer.runs.directory import step_name
+from tf_transformer.training.averaged_weights import AveragedWeights
+from tf_transformer.training.pace import Pace
+from tf_transformer.training.step_count import steps_taken
 from tf_transformer.training.step_faults import ADVICE
 
 # Two, so that a damaged one costs no more than the time since the one before.
@@ -103,51 +106,45 @@ class TrainingState(keras.callbacks.Callback):
             UserError: the newest state that is whole holds other variables than the model and its optimizer, or there
                 are states and none is whole; nothing is removed, and nothing is in the model.
         """
-        import tensorflow as tf
-
         variables = [variable.value for variable in _variables(model)]
-        damaged = []
+        damaged, remembered = [], None
         for path in reversed(self.saved()):
-            remembered = tf.Variable("", dtype=tf.string)
-            try:
-                holds = _holds(path, variables)
-                if holds:
-                    checkpoint = tf.train.Checkpoint(variables=variables, remembered=remembered)
-                    checkpoint.read(str(path / "variables")).assert_consumed()
-                    self._remembered = json.loads(remembered.numpy())
-            except (tf.errors.OpError, ValueError):
-                damaged.append(path)
-                continue
-            if not holds:
-                raise UserError(
-                    f"{path}: does not match this model and optimizer; resume with the version of the package that "
-                    "saved it, or give another folder with --run-dir"
-                )
-            self.step = steps_taken(model)
-            self.epoch, self.seconds, self.ended = (self._remembered[name] for name in ("epoch", "seconds", "ended"))
-            if self.step == self.origin_step:  # what ended another run, or was about to, is not this one's
-                self.ended = False
-                self._remembered.pop("early_stopping", None)
-                # Its best checkpoint was not copied; one that is here was written after that state.
-                self.checkpoints.forget_best()
-                # Figures of other metrics, where only one of the runs has `data.alignments`, count for nothing here.
-                if len(self._remembered["metrics"]) != len(model.metrics_variables):
-                    self._remembered |= {"metrics": [], "epoch_seconds": 0.0}
-            self.checkpoints.best = self._remembered["best"] if self.checkpoints.has_best() else float("inf")
-            break
-        else:
-            if damaged:
-                raise UserError(
-                    f"{self.directory}: all saved states are damaged ({', '.join(path.name for path in damaged)}), so "
-                    "this training can't resume; nothing was removed, the checkpoints can still be used; train in "
-                    "another folder with --run-dir"
-                )
+            remembered = _read(path, variables)
+            if remembered is not None:
+                self._take_over(model, remembered)
+                break
+            damaged.append(path)
+        if damaged and remembered is None:
+            raise UserError(
+                f"{self.directory}: all saved states are damaged ({', '.join(path.name for path in damaged)}), so "
+                "this training can't resume; nothing was removed, the checkpoints can still be used; train in "
+                "another folder with --run-dir"
+            )
+        self._remove_later(damaged)
+        return damaged
+
+    def _take_over(self, model: keras.Model, remembered: dict[str, Any]) -> None:
+        """Goes on from a state, whose variables are in the model, with what was remembered beside them."""
+        self._remembered = remembered
+        self.step = steps_taken(model)
+        self.epoch, self.seconds, self.ended = (remembered[name] for name in ("epoch", "seconds", "ended"))
+        if self.step == self.origin_step:  # what ended another run, or was about to, is not this one's
+            self.ended = False
+            remembered.pop("early_stopping", None)
+            # Its best checkpoint was not copied; one that is here was written after that state.
+            self.checkpoints.forget_best()
+            # Figures of other metrics, where only one of the runs has `data.alignments`, count for nothing here.
+            if len(remembered["metrics"]) != len(model.metrics_variables):
+                remembered |= {"metrics": [], "epoch_seconds": 0.0}
+        self.checkpoints.best = remembered["best"] if self.checkpoints.has_best() else float("inf")
+
+    def _remove_later(self, damaged: list[Path]) -> None:
+        """Removes damaged states, half-written ones, and what the run wrote after the state that it goes on from."""
         for left in (*damaged, *self.directory.glob(".partial-*")):
             shutil.rmtree(left)
         self.checkpoints.forget_after(self.step)
         if not self.ended:
             self.checkpoints.forget_average()
-        return damaged
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         # Keras's early stopping forgets everything when a training begins.
@@ -229,7 +226,7 @@ class TrainingState(keras.callbacks.Callback):
     def _write(self, step: int, copies: list[Any], remembered: str) -> None:
         import tensorflow as tf
 
-        path = self.directory / f"step-{step:08d}"
+        path = self.directory / step_name(step)
         partial = self.directory / f".partial-{path.name}"
         try:
             _check_finite(self.model, copies, step)
@@ -276,6 +273,28 @@ def is_whole(path: Path) -> bool:
     except (tf.errors.OpError, ValueError):
         return False
     return True
+
+
+def _read(path: Path, variables: list[Any]) -> dict[str, Any] | None:
+    """Reads a state into variables; gives what was remembered, or None if it is damaged.
+
+    Raises:
+        UserError: it holds other variables; then none is changed.
+    """
+    import tensorflow as tf
+
+    remembered = tf.Variable("", dtype=tf.string)
+    try:
+        if _holds(path, variables):
+            checkpoint = tf.train.Checkpoint(variables=variables, remembered=remembered)
+            checkpoint.read(str(path / "variables")).assert_consumed()
+            return json.loads(remembered.numpy())
+    except (tf.errors.OpError, ValueError):
+        return None
+    raise UserError(
+        f"{path}: does not match this model and optimizer; resume with the version of the package that saved it, or "
+        "give another folder with --run-dir"
+    )
 
 
 def _holds(path: Path, variables: list[Any]) -> bool:

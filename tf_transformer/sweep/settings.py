@@ -22,8 +22,8 @@ class Sweep(BaseModel):
 
     Example:
         >>> rows = {"base": {}, "more_dropout": {"model.dropout_rate": 0.3}}
-        >>> Sweep(name="dropout", recipe="train/recipes/demo.yaml", rows=rows, seeds=[1, 2]).base
-        'base'
+        >>> Sweep(name="dropout", recipe="train/recipes/demo.yaml", rows=rows, seeds=[1, 2]).seeds
+        [1, 2]
     """
 
     model_config = {"extra": "forbid", "strict": True, "frozen": True}
@@ -42,11 +42,6 @@ class Sweep(BaseModel):
         if len(set(seeds)) < len(seeds):
             raise ValueError("a seed occurs twice; give each once")
         return seeds
-
-    @property
-    def base(self) -> str:
-        """The name of the row that the others are compared with."""
-        return next(iter(self.rows))
 
 
 class Run(NamedTuple):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from tf_transformer.tensorboard.event_file import EventFile
-from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.training.step_count import steps_taken
 
 # TensorBoard shows groups, and the figures in each, in the order of their names: how good the model is comes first.
 QUALITY, SPEED, TRAINING, WEIGHTS = "quality", "speed", "training", "weights"

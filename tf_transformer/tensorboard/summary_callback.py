@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import keras
 
 from tf_transformer.tensorboard.event_file import EventFile
-from tf_transformer.training.callbacks import steps_taken
+from tf_transformer.training.step_count import steps_taken
 
 
 class SummaryCallback(keras.callbacks.Callback):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import keras
 
-from tf_transformer.parsing.callbacks import ValidationF1
 from tf_transformer.parsing.parses import parse_function
+from tf_transformer.parsing.validation_f1 import ValidationF1
 from tf_transformer.tensorboard.board import AttentionBoard
 from tf_transformer.tensorboard.event_file import EventFile
 from tf_transformer.tensorboard.graph import ModelGraph
@@ -18,7 +18,7 @@ from tf_transformer.tensorboard.profiler import Profiler
 from tf_transformer.tensorboard.projector import EmbeddingProjector
 from tf_transformer.tensorboard.samples import SampleTranslations
 from tf_transformer.tensorboard.scalars import Figures
-from tf_transformer.training.callbacks import ValidationBleu
+from tf_transformer.training.validation_bleu import ValidationBleu
 from tf_transformer.translation.texts import translate_texts
 
 if TYPE_CHECKING:

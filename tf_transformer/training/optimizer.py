@@ -188,6 +188,15 @@ class TransformerAdam(keras.optimizers.Adam):
         return {**super().get_config(), **own}
 
 
+def gradient_norm(model: keras.Model) -> Any:
+    """How long the last step's gradient was, as a tensor or a number that nobody has read yet; 0 if it is not known."""
+    # Loss scaling wraps the optimizer that updates.
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    if not getattr(optimizer, "keep_gradient_norm", False):
+        return 0.0
+    return keras.ops.copy(optimizer.gradient_norm)
+
+
 class _Constants:
     """What a step's updates of all variables have in common, worked out once: there may be hundreds of them."""
 

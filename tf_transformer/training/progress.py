@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tf_transformer.training.callbacks import StepCounter, steps_taken
+from tf_transformer.training.step_count import StepCounter, steps_taken
 
 
 class ProgressBar(StepCounter):

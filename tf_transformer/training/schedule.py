@@ -11,6 +11,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from tf_transformer.layers.arguments import check_sizes
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -24,7 +26,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         scale: factor on the paper's rate.
 
     Raises:
-        ValueError: `d_model` or `warmup_steps` below 1.
+        ValueError: `d_model` or `warmup_steps` that is no positive integer.
 
     Example:
         >>> from tf_transformer import TransformerSchedule
@@ -34,9 +36,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, d_model: int, warmup_steps: int = 4000, scale: float = 1.0) -> None:
         super().__init__()
-        _check_counts(d_model=d_model, warmup_steps=warmup_steps)
-        self.d_model = d_model
-        self.warmup_steps = warmup_steps
+        self.d_model, self.warmup_steps = check_sizes(d_model=d_model, warmup_steps=warmup_steps)
         self.scale = scale
 
     def __call__(self, step: Any) -> Any:
@@ -57,7 +57,7 @@ class InverseSqrtSchedule(keras.optimizers.schedules.LearningRateSchedule):
         warmup_steps: steps until the peak.
 
     Raises:
-        ValueError: `learning_rate` not above 0, or `warmup_steps` below 1.
+        ValueError: `learning_rate` not above 0, or `warmup_steps` that is no positive integer.
 
     Example:
         >>> from tf_transformer import InverseSqrtSchedule
@@ -69,9 +69,8 @@ class InverseSqrtSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, learning_rate: float, warmup_steps: int = 4000) -> None:
         super().__init__()
         _check_learning_rate(learning_rate)
-        _check_counts(warmup_steps=warmup_steps)
         self.learning_rate = learning_rate
-        self.warmup_steps = warmup_steps
+        (self.warmup_steps,) = check_sizes(warmup_steps=warmup_steps)
 
     def __call__(self, step: Any) -> Any:
         step = _from_one(step)
@@ -93,7 +92,8 @@ class CosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         steps: steps of the whole training; the rate stays 0 after it.
 
     Raises:
-        ValueError: `learning_rate` not above 0, `warmup_steps` below 1, or `steps` not above `warmup_steps`.
+        ValueError: `learning_rate` not above 0, `warmup_steps` that is no positive integer, or `steps` not above
+            `warmup_steps`.
 
     Example:
         >>> from tf_transformer import CosineSchedule
@@ -105,12 +105,10 @@ class CosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, learning_rate: float, warmup_steps: int, steps: int) -> None:
         super().__init__()
         _check_learning_rate(learning_rate)
-        _check_counts(warmup_steps=warmup_steps)
-        if steps <= warmup_steps:
-            raise ValueError(f"steps must be above warmup_steps, {warmup_steps}, got {steps!r}")
         self.learning_rate = learning_rate
-        self.warmup_steps = warmup_steps
-        self.steps = steps
+        self.warmup_steps, self.steps = check_sizes(warmup_steps=warmup_steps, steps=steps)
+        if self.steps <= self.warmup_steps:
+            raise ValueError(f"steps must be above warmup_steps, {warmup_steps}, got {steps!r}")
 
     def __call__(self, step: Any) -> Any:
         step = _from_one(step)
@@ -124,12 +122,6 @@ class CosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
 def _from_one(step: Any) -> Any:
     """The step as the paper counts it, float32."""
     return ops.cast(step, "float32") + 1.0
-
-
-def _check_counts(**counts: int) -> None:
-    for name, number in counts.items():
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number!r}")
 
 
 def _check_learning_rate(learning_rate: float) -> None:

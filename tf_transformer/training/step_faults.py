@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from tf_transformer.errors import UserError
-from tf_transformer.training.callbacks import StepCounter, gradient_norm, steps_taken
+from tf_transformer.training.optimizer import gradient_norm
+from tf_transformer.training.step_count import StepCounter, steps_taken
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -40,7 +40,7 @@ from tf_transformer.data.prepared.store import (
 )
 from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import CHECKSUMS, write_checksums
-from tf_transformer.files.whole import AGAIN, sync
+from tf_transformer.files.whole import AGAIN, put_in_place, sync
 
 # Pairs in a part: what a kill loses at most, for each core.
 PART = 20_000
@@ -310,14 +310,3 @@ def _whole(path: Path) -> Part:
 def _write_manifest(folder: Path, manifest: Manifest) -> None:
     (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
     write_checksums(folder)
-
-
-def put_in_place(partial: Path, folder: Path) -> None:
-    """Gives a folder its name; one that is there already is replaced. Who has its files open can still read them."""
-    replaced = folder.with_name(f".replaced-{folder.name}")
-    shutil.rmtree(replaced, ignore_errors=True)
-    if folder.exists():
-        folder.rename(replaced)
-    partial.rename(folder)
-    sync(folder.parent)
-    shutil.rmtree(replaced, ignore_errors=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.models.steps import (
+from tests.training.steps import (
     ROWS,
     SHARING,
     VOCABULARY,

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.eager import eagerly
-from tests.models.steps import ROWS, OverLogits, WithItsOwnCall, assert_same, batch, compiled, train
+from tests.training.steps import ROWS, OverLogits, WithItsOwnCall, assert_same, batch, compiled, train
 from tf_transformer import SmoothedCrossEntropy, TokenAccuracy, make_strategy
 
 pytestmark = pytest.mark.usefixtures("optimised")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.models.steps import OverLogits, train
+from tests.training.steps import OverLogits, train
 
 
 class AsAskedFor(dict):

@@ -1,0 +1,68 @@
+"""A callback that shows the moving average of the weights wherever a model in training is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+
+
+class AveragedWeights(keras.callbacks.Callback):
+    """Shows the moving average of the weights wherever a model in training is looked at; training has its own weights.
+
+    The average is in the model from the start of a validation, or the end of an epoch, to the start of the next epoch,
+    and after training. Callbacks that look at the model at an epoch's end must come after this one. The model must be
+    compiled with an optimizer that has `use_ema=True`.
+
+    Keras's `SwapEMAWeights` rounds the weights that training goes on from, and leaves the wrong ones in the model where
+    training ends before its last epoch.
+
+    Example:
+        >>> import numpy as np
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.9), "mse")
+        >>> average = AveragedWeights()
+        >>> _ = model.fit(np.ones((9, 1)), 9 * np.ones(9), batch_size=1, callbacks=[average], verbose=0)
+        >>> kernel = model.get_weights()[0]
+        >>> with average.hidden():
+        ...     bool(kernel < model.get_weights()[0])  # the average lags behind
+        True
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._in_training: list[Any] | None = None
+
+    def show_average(self) -> None:
+        """Puts the average into the model, if it isn't there."""
+        if self._in_training is None:
+            self._in_training = self.model.get_weights()
+            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
+
+    def hide_average(self) -> None:
+        """Puts the weights in training back into the model, if they aren't there."""
+        if self._in_training is not None:
+            self.model.set_weights(self._in_training)
+            self._in_training = None
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Within it, the weights in training are in the model."""
+        shown = self._in_training is not None
+        self.hide_average()
+        try:
+            yield
+        finally:
+            if shown:
+                self.show_average()
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.hide_average()
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        self.show_average()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.show_average()
