@@ -123,10 +123,6 @@ class BracketTokenizer(Tokenizer):
         vocabulary = self.vocabulary
         return [vocabulary[i] for i in ids]
 
-    def normalize(self, text: str) -> str:
-        known = set(self.vocabulary[FIRST_ID:])
-        return " ".join(token if token in known else SPECIAL_PIECES[UNKNOWN_ID] for token in text.split())
-
     def to_bytes(self) -> bytes:
         """The labels, one a line; then, unless all words are `XX`, a blank line and the tags."""
         tags = ["", *self.tags] if self._tags != (WORD,) else []
