@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from matplotlib.image import imread
 
-from tests.parsing.random_trees import trees
+from tests.parsing.random_trees import trees, untagged
 from tf_transformer.parsing import Leaf, Tree, draw_text, mend, plot_tree, read_tree, write_page
 
 TREE = read_tree("(S (NP (DT The) (NN dog)) (VP (VBZ sees) (NP (NP (PRP it)))) (. .))")
@@ -54,7 +54,7 @@ def leaf_of(text: str) -> Leaf:
 
 def test_text_by_hand():
     assert draw_text(TREE) == DRAWN
-    assert draw_text(TREE.with_tags(["XX"] * 5)) == re.sub(r"/\S+", "", DRAWN)
+    assert draw_text(untagged(TREE)) == re.sub(r"/\S+", "", DRAWN)
 
 
 @settings(deadline=None)

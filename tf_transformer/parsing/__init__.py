@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "bank": ["DemoTrees"],
         "cleaning": ["clean"],
         "drawing": ["draw_text", "plot_tree", "write_page"],
-        "linearization": ["build_tree", "linearise"],
+        "linearization": ["linearise"],
         "mending": ["Mended", "mend"],
         "reading": ["TreeFiles", "read_tree"],
         "scoring": ["ParseScorer", "score_trees"],

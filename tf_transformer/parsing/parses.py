@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tf_transformer.errors import UserError
 from tf_transformer.parsing.mending import mend
 from tf_transformer.parsing.reading import read_tree
-from tf_transformer.parsing.scoring import ParseScorer
+from tf_transformer.parsing.scoring import score_trees
 from tf_transformer.parsing.tree import Tree
 
 if TYPE_CHECKING:
@@ -178,8 +178,6 @@ def evaluate_parses(
     start = time.perf_counter()
     parses = list(parse_sentences(function, [tree.words() for tree in trees], batch_size, streams))
     seconds = time.perf_counter() - start
-    scorer = ParseScorer()
-    for tree, parse in zip(trees, parses, strict=True):
-        scorer.add(tree, parse.tree)
+    scores = score_trees(trees, (parse.tree for parse in parses))
     mended = sum(parse.mended for parse in parses)
-    return {**scorer.scores(), "mended": mended, "parsing_seconds": round(seconds, 2)}
+    return {**scores, "mended": mended, "parsing_seconds": round(seconds, 2)}
