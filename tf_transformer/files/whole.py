@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from tf_transformer.errors import UserError, reason
+from tf_transformer.errors import UserError, reason, why_not_written
 
 PARTIAL = ".partial-"  # what the name of a half-written file begins with
 AGAIN = "fix that, and give the command again"
@@ -170,6 +170,41 @@ def folder_written_once(path: Path, partial: Path, what: str, advice: str = AGAI
         sync(path.parent)
     except OSError as error:
         raise UserError(f"{path}: {what} can't be written: {reason(error)}; {advice}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def folder_written_new(
+    path: Path, what: str, advice: str = "", errors: tuple[type[Exception], ...] = (OSError,)
+) -> Iterator[Path]:
+    """Gives a folder beside `path` to be filled, which then gets its name: nobody ever loads half of it.
+
+    Args:
+        path: the folder, which is not there yet or is empty; its parents are made.
+        what: what it is called in an error's message.
+        advice: what the message tells to do, if anything.
+        errors: what tells that it can't be written.
+
+    Raises:
+        UserError: it can't be written; nothing of it is left.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> folder = Path(mkdtemp()) / "model"
+        >>> with folder_written_new(folder, "the model") as partial:
+        ...     _ = (partial / "weights").write_text("whole")
+        >>> (folder / "weights").read_text()
+        'whole'
+    """
+    partial = path.with_name(f"{PARTIAL}{path.name}-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        partial.rename(path)
+    except errors as error:
+        to_do = f"; {advice}" if advice else ""
+        raise UserError(f"{path}: {what} can't be written: {why_not_written(error)}{to_do}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
