@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_saved_model
 
 SUFFIX = ".argosmodel"
 
@@ -29,7 +30,7 @@ def version_folder(destination: str | os.PathLike) -> Path:
     if destination.exists() and not destination.is_dir():
         raise UserError(f"{destination}: a file; give a folder such as savedmodels/NAME")
     if not destination.name.isdecimal():
-        if (destination / "saved_model.pb").exists():
+        if is_saved_model(destination):
             raise UserError(f"{destination}: is itself a SavedModel and was not changed; give another folder")
         versions = [int(p.name) for p in destination.glob("*") if p.name.isdecimal()]
         return destination / str(max(versions, default=0) + 1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, reason
+from tf_transformer.export.formats import is_ctranslate2
 from tf_transformer.marian.config import renormalizes, search_settings, with_defaults
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises:
         UserError: a file is missing, one of these two is damaged, or the model is none that this package can be.
     """
-    if (path / "model.bin").is_file():
+    if is_ctranslate2(path):
         raise UserError(
             f"{path}: a CTranslate2 model, whose weights can't be read back; give the folder of the MarianMT model "
             "that it was made of"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_saved_model
 from tf_transformer.parsing.mending import mend
 from tf_transformer.parsing.reading import read_tree
 from tf_transformer.parsing.scoring import score_trees
@@ -81,7 +82,7 @@ def load_parse(
     from tf_transformer.model_card.files import task
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs.directory import RunDirectory
-    from tf_transformer.translation.loading import is_saved_model, load_signature, load_translate, load_translator
+    from tf_transformer.translation.loading import load_signature, load_translate, load_translator
 
     path, changes = Path(path), dict(changes or {})
     if not is_saved_model(path):

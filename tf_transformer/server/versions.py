@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_ctranslate2, is_saved_model
 from tf_transformer.languages import UNKNOWN_LANGUAGE
-from tf_transformer.translation.loading import is_saved_model
 from tf_transformer.translation.texts import Translation, as_translation
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def kind_of(folder: Path) -> str | None:
     """What a folder holds: "savedmodel", "ctranslate2", or None for neither."""
     if is_saved_model(folder):
         return "savedmodel"
-    return "ctranslate2" if (folder / "model.bin").is_file() and (folder / "config.json").is_file() else None
+    # A model that is being copied there may have one file without the other.
+    return "ctranslate2" if is_ctranslate2(folder) and (folder / "config.json").is_file() else None
 
 
 def load_version(folder: Path) -> Version:

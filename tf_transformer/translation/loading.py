@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, check_is_list
+from tf_transformer.export.formats import is_ctranslate2, is_saved_model, numbered_versions
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.model_card.files import task
 from tf_transformer.runs.directory import RunDirectory, is_run
@@ -82,11 +83,6 @@ def paths_of(path: str | os.PathLike | Sequence[str | os.PathLike]) -> list[Path
     if not isinstance(path, str | os.PathLike) and not path:
         raise UserError("no model is given: the list of them is empty")
     return [Path(path)] if isinstance(path, str | os.PathLike) else [Path(each) for each in path]
-
-
-def is_saved_model(path: Path) -> bool:
-    """Whether a folder is a SavedModel."""
-    return (path / "saved_model.pb").is_file()
 
 
 def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **options: Any) -> Translator:
@@ -179,10 +175,10 @@ def _no_run(path: Path, several: bool = False) -> str:
         )
     if is_saved_model(path):
         return f"{path}: a SavedModel, not a run; load it with tf.saved_model.load"
-    if (path / "model.bin").is_file():
+    if is_ctranslate2(path):
         return f"{path}: a CTranslate2 model; use translate or evaluate with --engine ctranslate2"
-    versions = [p.parent.name for p in path.glob("*/saved_model.pb") if p.parent.name.isdecimal()]
-    hint = f"; give one of its versions, such as {path / max(versions, key=int)}" if versions else ""
+    versions = numbered_versions(path)
+    hint = f"; give one of its versions, such as {versions[max(versions)]}" if versions else ""
     missing = "" if path.exists() else " (no such folder)"
     return f"{path}: neither a run nor a SavedModel{missing}{hint or '; give the folder of one'}"
 
