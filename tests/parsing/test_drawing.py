@@ -95,8 +95,8 @@ def svgs(page: str) -> list[ElementTree.Element]:
 
 @pytest.mark.parametrize("tree", [TREE, long_tree(60)])
 def test_a_page_holds_the_trees(tmp_path, tree):
-    page = write_page([TREE, tree], tmp_path / "page.html", "My <trees>").read_text(encoding="utf-8")
-    assert "<title>My &lt;trees&gt;</title>" in page
+    page = write_page(tmp_path / "page.html", [TREE, tree]).read_text(encoding="utf-8")
+    assert "<title>Trees</title>" in page
     assert not re.search(r"https?:|<script|src=", page)
     _, svg = svgs(page)
     texts = svg.findall("text")
@@ -112,5 +112,5 @@ def test_a_page_holds_the_trees(tmp_path, tree):
 
 def test_a_page_of_words_that_look_like_html(tmp_path):
     tree = Tree("NP", [Leaf("<b>", "</svg><script>"), Leaf("NN", "&amp;")])
-    (svg,) = svgs(write_page([tree], tmp_path / "page.html").read_text(encoding="utf-8"))
+    (svg,) = svgs(write_page(tmp_path / "page.html", [tree]).read_text(encoding="utf-8"))
     assert [text.text for text in svg.findall("text")] == ["NP", "</svg><script>", "&amp;"]

@@ -24,6 +24,9 @@ from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import cores, quiet_tensorflow, session_loader
 from tf_transformer.terminal.windows import WINDOW_BATCHES, grows, is_long, windows
 
+# Brackets in words, as treebanks write them: plain brackets belong to the trees.
+BRACKETS = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
+
 
 @app.command()
 def parse(
@@ -73,10 +76,6 @@ def parse(
     if png and len(trees) != 1:
         raise UserError(f"--png can show only one tree, not {len(trees):,}; give one sentence, or use --html FILE")
     if html:
-        notes.print(f"page: {write_page(trees, html)}")
+        notes.print(f"page: {write_page(html, trees)}")
     if png:
         notes.print(f"image: {plot_tree(trees[0], png)}")
-
-
-# Brackets in words, as treebanks write them: plain brackets belong to the trees.
-BRACKETS = str.maketrans({"(": "-LRB-", ")": "-RRB-"})

@@ -21,6 +21,9 @@ SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
 
+# By what MarianTokenizer here calls a piece, how tokenizer_config.json begins its name.
+ROLES = {"end": "eos", "unknown": "unk", "padding": "pad"}
+
 
 def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Reads what a folder says of its model and of its tokenizers, before anything is loaded that takes time.
@@ -136,10 +139,6 @@ def _read_tokenizers(path: Path, config: Mapping[str, Any], settings: Mapping[st
                 )
         tokenizers.append(tokenizer)
     return TokenizerPair(*tokenizers, "marian")
-
-
-# By what MarianTokenizer here calls a piece, how tokenizer_config.json begins its name.
-ROLES = {"end": "eos", "unknown": "unk", "padding": "pad"}
 
 
 def _piece(token: Any) -> str | None:

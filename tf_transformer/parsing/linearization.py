@@ -9,7 +9,7 @@ from __future__ import annotations
 from tf_transformer.errors import UserError
 from tf_transformer.parsing.tree import LEAF, OPEN, Tree
 
-WORD = "XX"
+WORD = "XX"  # stands for any word
 
 
 def linearise(tree: Tree, tags: bool = False) -> list[str]:
