@@ -57,7 +57,7 @@ def parse(
     lines = windows(read_lines(stream, name), WINDOW_BATCHES * batch_size, at_once=grows(stream))
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.drawing import draw_text, plot_tree, write_page
-        from tf_transformer.parsing.parses import load_parse, parse_sentences
+        from tf_transformer.parsing.sentences import load_parse, parse_sentences
 
     function = load_parse(model, given(beam_size=beam_size, alpha=alpha), grammar, load)
     mended, trees = 0, []

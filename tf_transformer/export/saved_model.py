@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tf_transformer.export.destinations import version_folder
-from tf_transformer.export.serving import warmup_requests, write_warmup
+from tf_transformer.export.warmup import warmup_requests, write_warmup
 from tf_transformer.files.checksums import write_checksums
 from tf_transformer.files.whole import folder_written_new
 from tf_transformer.model_card.facts import Facts, facts_of_model
