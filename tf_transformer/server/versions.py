@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tf_transformer.errors import UserError
 from tf_transformer.export.formats import is_ctranslate2, is_saved_model
 from tf_transformer.languages import UNKNOWN_LANGUAGE
-from tf_transformer.translation.texts import Translation, as_translation
+from tf_transformer.translation.texts import COLUMNS, Translation, as_translations
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
@@ -28,9 +28,6 @@ WARM_UP_TEXTS = (b"1", " ".join(map(str, range(1, 21))).encode())
 
 # What an export's `translate` is also called.
 DEFAULT_SIGNATURES = ("serving_default", "translate")
-
-# What `translate` gives for each text.
-COLUMNS = ("translation", "score", "truncated")
 
 # What the page at / asks for; `translate_with_options` apart, which alternatives need as well.
 PAGE_SIGNATURES = ("attention", "next_tokens", "translate_with_search")
@@ -166,9 +163,7 @@ class SavedModelVersion(Version):
     def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
         import tensorflow as tf
 
-        output = self._function(options)(tf.constant(list(texts), tf.string))
-        columns = [output[name].numpy() for name in COLUMNS]
-        return [as_translation(*row) for row in zip(*columns, strict=True)]
+        return as_translations(self._function(options)(tf.constant(list(texts), tf.string)))
 
     def _function(self, options: Options) -> Any:
         if not options or "translate_with_options" not in self.signatures:
@@ -237,9 +232,7 @@ class CTranslate2Version(Version):
     def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
         if wrong := sorted(set(options) - {"num_hypotheses"}):
             raise UserError(f"{wrong[0]} can't be chosen: a CTranslate2 model has its export's options")
-        output = self._translate(list(texts))
-        columns = [output[name].numpy() for name in COLUMNS]
-        return [as_translation(*row) for row in zip(*columns, strict=True)]
+        return as_translations(self._translate(list(texts)))
 
 
 def _why(error: Exception) -> str:

@@ -225,14 +225,7 @@ def load_saved_model(path: Path) -> Any:
     Raises:
         UserError: it is damaged.
     """
-
-    def load() -> Any:
-        import tensorflow as tf
-        import tensorflow_text  # noqa: F401  its ops are in the graph
-
-        return tf.saved_model.load(str(path))
-
-    return _loaded(path, load)
+    return _loaded(path, lambda: _load_object(path))
 
 
 def _loaded(path: Path, load: Callable[[], Any]) -> Any:
@@ -244,11 +237,15 @@ def _loaded(path: Path, load: Callable[[], Any]) -> Any:
         raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
 
 
-def _load_with_tensorflow(path: Path, name: str) -> Callable[..., dict[str, Any]] | None:
+def _load_object(path: Path) -> Any:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  its ops are in the graph
 
-    loaded = tf.saved_model.load(str(path))
+    return tf.saved_model.load(str(path))
+
+
+def _load_with_tensorflow(path: Path, name: str) -> Callable[..., dict[str, Any]] | None:
+    loaded = _load_object(path)
     if name not in getattr(loaded, "signatures", {}):
         return None
     # The loaded object owns the variables: it must stay alive as long as its signature is in use.
