@@ -83,10 +83,11 @@ def test_a_new_folder_replaces_no_other(tmp_path):
         (partial / "weights").write_text("slow")
         (tmp_path / "model").mkdir()
         (tmp_path / "model" / "weights").write_text("quick")
-    assert contents(tmp_path) == {"model/weights": b"quick"}
+    kept = {"model": None, "model/weights": b"quick"}
+    assert contents(tmp_path) == kept
     (tmp_path / "empty").mkdir()
     with folder_written_new(tmp_path / "empty", "the model") as partial:
         (partial / "weights").write_text("whole")
     with pytest.raises(KeyError), folder_written_new(tmp_path / "other", "the model") as partial:
         raise KeyError
-    assert contents(tmp_path) == {"model/weights": b"quick", "empty/weights": b"whole"}
+    assert contents(tmp_path) == kept | {"empty": None, "empty/weights": b"whole"}

@@ -54,7 +54,7 @@ def free_folder(destination: str | os.PathLike) -> Path:
     if folder.name in ("", ".."):  # it is renamed to at the end
         raise UserError(f"{folder}: has no name of its own; give the name of a new folder")
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: a file; give a new folder")
+        raise UserError(f"{folder}: a file, which was not changed; give a new folder")
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder}: the folder is not empty and was not changed; give a new one")
     return folder
