@@ -39,7 +39,7 @@ MISTAKES = {
     "train {run}/recipe.yaml --run-dir {}/new --set data.root={}/none": "none/pairs.en does not exist",
     'prepare {run}/recipe.yaml --run-dir {}/new --set evaluation.also={{"x":[x.en,x.de]}}': "x.en does not exist",
     "import {} {}/new": "{}: no config.json there",
-    "import {source} {run}": "exists and was not changed",
+    "import {source} {run}": "the folder is not empty and was not changed",
     "evaluate {}/none --source {source} --reference {source}": "neither a run nor a SavedModel (no such folder)",
 }
 WORK = {

@@ -24,7 +24,7 @@ from tests.bounded import SECONDS
 from tests.export.model_server import Model, serve
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
-from tf_transformer.export.serving import WARMUP_FILE, warmup_requests, write_warmup
+from tf_transformer.export.warmup import WARMUP_FILE, warmup_requests, write_warmup
 
 SERVING = Path(__file__).parents[2] / "serving"
 SOURCES, TARGETS = map(list, zip(*PAIRS[:3], strict=True))

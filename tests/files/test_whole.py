@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import contents
 from tf_transformer.errors import UserError
-from tf_transformer.files.whole import written_new, written_once, written_whole
+from tf_transformer.files.whole import folder_written_new, written_new, written_once, written_whole
 
 
 @pytest.mark.parametrize("written", [written_whole, written_once, written_new])
@@ -75,3 +75,19 @@ def test_a_new_file_is_its_own_or_an_error(tmp_path, monkeypatch, links):
         partial.write_text("slow")
         (tmp_path / "others").write_text("quick")
     assert contents(tmp_path) == {"notes": b"new", "others": b"quick"}
+
+
+def test_a_new_folder_replaces_no_other(tmp_path):
+    told = pytest.raises(UserError, match="model: the model can't be written: Directory not empty; try again$")
+    with told, folder_written_new(tmp_path / "model", "the model", "try again") as partial:
+        (partial / "weights").write_text("slow")
+        (tmp_path / "model").mkdir()
+        (tmp_path / "model" / "weights").write_text("quick")
+    kept = {"model": None, "model/weights": b"quick"}
+    assert contents(tmp_path) == kept
+    (tmp_path / "empty").mkdir()
+    with folder_written_new(tmp_path / "empty", "the model") as partial:
+        (partial / "weights").write_text("whole")
+    with pytest.raises(KeyError), folder_written_new(tmp_path / "other", "the model") as partial:
+        raise KeyError
+    assert contents(tmp_path) == kept | {"empty": None, "empty/weights": b"whole"}

@@ -292,7 +292,7 @@ def test_a_folder_without_a_name_of_its_own_is_refused(joint, tmp_path, monkeypa
     """Were it replaced, whoever stands in it would stand in a folder that is gone."""
     monkeypatch.chdir(tmp_path)
     for path in ".", "", "none/..":
-        with pytest.raises(UserError, match="has no name of its own; give the name of a new folder to import into$"):
+        with pytest.raises(UserError, match="has no name of its own; give the name of a new folder$"):
             import_marian(joint.folder, path)
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""Trees by chance, for properties."""
+"""Trees by chance, for properties, and copies of trees."""
 
 import random
 
@@ -17,6 +17,20 @@ def _constituents(children: st.SearchStrategy) -> st.SearchStrategy:
 
 
 trees = _constituents(st.recursive(leaves, _constituents, max_leaves=20))
+
+
+def untagged(tree: Tree) -> Tree:
+    """The same constituents over the same words, each with the tag `XX`."""
+    path: list[list[Tree | Leaf]] = [[]]
+    for kind, node in tree.walk():
+        if kind == "open":
+            path.append([])
+        elif kind == "leaf":
+            path[-1].append(Leaf("XX", node.word))
+        else:
+            children = path.pop()
+            path[-1].append(Tree(node.label, children))
+    return path[0][0]
 
 
 def damage(tree: Tree, rng: random.Random) -> Tree:

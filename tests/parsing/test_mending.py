@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.parsing.random_trees import trees
+from tests.parsing.random_trees import trees, untagged
 from tf_transformer.errors import UserError
-from tf_transformer.parsing import build_tree, linearise, mend
+from tf_transformer.parsing import linearise, mend
 
 WORDS = ["w1", "w2", "w3", "w4"]
 
@@ -116,14 +116,37 @@ def test_a_lost_bracket_costs_no_other_constituent(tree, data):
 @given(trees)
 def test_a_well_formed_tree_is_left_as_it_is(tree):
     assert mend(linearise(tree, tags=True), tree.words()) == (tree, False)
-    assert mend(linearise(tree), tree.words()) == (tree.with_tags(["XX"] * len(tree.words())), False)
+    assert mend(linearise(tree), tree.words()) == (untagged(tree), False)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        "",
+        "XX XX",
+        "(S XX )S",
+        "(S XX XX XX )S",
+        "(S XX XX )NP",
+        "(S XX XX",
+        "(S XX XX )S )S",
+        "(S XX XX )S (S",
+        "(S XX )S (S XX )S",
+        "(S (NP )NP XX XX )S",
+        "(S XX [UNK] XX )S",
+        "( XX XX )",
+        ")S XX XX (S",
+    ],
+)
+def test_what_is_no_tree_over_two_words_is_told_as_mended(tokens):
+    tree, mended = mend(tokens.split(), ["a", "dog"])
+    assert mended and tree.words() == ["a", "dog"]
 
 
 @pytest.mark.parametrize("tokens", [["(S"] * 20_000, [")S"] * 20_000, ["(S", "XX"] * 20_000, ["XX", ")S"] * 20_000])
 def test_a_model_that_repeats_itself(tokens):
     tree, mended = mend(tokens, WORDS)
     assert tree.words() == WORDS and mended
-    assert build_tree(linearise(tree), WORDS) == tree
+    assert mend(linearise(tree), WORDS) == (tree, False)
 
 
 def test_no_words():

@@ -99,7 +99,7 @@ def test_known_characters_make_the_round_trip_up_to_blanks(tokenizer, pairs):
     joined = [text.decode() for text in tokenizer.detokenize(tokenizer.tokenize(texts)).numpy()]
     assert joined == [" ".join(split_words(text)) for text in texts]
     assert [text.replace(" ", "") for text in joined] == [text.replace(" ", "") for text in texts]
-    assert joined[:9] == [tokenizer.normalize(text) for text in texts[:9]]
+    assert joined[0] == "The girl sees the green apples ."
 
 
 # The characters of the corpus, blanks of all kinds, and some that are unknown.

@@ -138,7 +138,7 @@ def _evaluate_parser(
     trees = list(TreeFiles(file))  # mistakes in the file are reported before the model is loaded
     load = session_loader(model, optimise=len(trees) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
-        from tf_transformer.parsing.parses import evaluate_parses, load_parse
+        from tf_transformer.parsing.sentences import evaluate_parses, load_parse
         from tf_transformer.runs.directory import RunDirectory, is_run
 
     where = {"trees": str(file), **changes, **given(grammar=grammar)}

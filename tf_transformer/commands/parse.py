@@ -24,6 +24,9 @@ from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import cores, quiet_tensorflow, session_loader
 from tf_transformer.terminal.windows import WINDOW_BATCHES, grows, is_long, windows
 
+# Brackets in words, as treebanks write them: plain brackets belong to the trees.
+BRACKETS = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
+
 
 @app.command()
 def parse(
@@ -54,7 +57,7 @@ def parse(
     lines = windows(read_lines(stream, name), WINDOW_BATCHES * batch_size, at_once=grows(stream))
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.drawing import draw_text, plot_tree, write_page
-        from tf_transformer.parsing.parses import load_parse, parse_sentences
+        from tf_transformer.parsing.sentences import load_parse, parse_sentences
 
     function = load_parse(model, given(beam_size=beam_size, alpha=alpha), grammar, load)
     mended, trees = 0, []
@@ -73,10 +76,6 @@ def parse(
     if png and len(trees) != 1:
         raise UserError(f"--png can show only one tree, not {len(trees):,}; give one sentence, or use --html FILE")
     if html:
-        notes.print(f"page: {write_page(trees, html)}")
+        notes.print(f"page: {write_page(html, trees)}")
     if png:
         notes.print(f"image: {plot_tree(trees[0], png)}")
-
-
-# Brackets in words, as treebanks write them: plain brackets belong to the trees.
-BRACKETS = str.maketrans({"(": "-LRB-", ")": "-RRB-"})

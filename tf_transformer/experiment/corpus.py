@@ -12,7 +12,7 @@ from tf_transformer.data.masked import MaskedPairs
 from tf_transformer.data.mixture import Mixture, NoisyPairs, Pairs, TaggedPairs, WeightedSource
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
-from tf_transformer.parsing.bank import DemoTrees
+from tf_transformer.parsing.demo import DemoTrees
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.reading import TreeFiles
 from tf_transformer.recipe import Recipe

@@ -13,7 +13,7 @@ from tf_transformer.evaluation.scores import check_tokenizer, evaluate_translati
 from tf_transformer.experiment.compiling import compile_model
 from tf_transformer.export.translator import Translator, make_translator
 from tf_transformer.parsing.pairs import TreePairs
-from tf_transformer.parsing.parses import NO_PARSER, evaluate_parses, parse_function
+from tf_transformer.parsing.sentences import NO_PARSER, evaluate_parses, parse_function
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.runs.directory import RunDirectory, identity, load_model
 

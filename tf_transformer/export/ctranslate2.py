@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tf_transformer.decoding.options import DecodingOptions
-from tf_transformer.errors import UserError, why_not_written
+from tf_transformer.errors import UserError
 from tf_transformer.export.destinations import free_folder
 from tf_transformer.files.checksums import write_checksums
+from tf_transformer.files.whole import folder_written_new
 from tf_transformer.model_card.facts import Facts, facts_of_model
 from tf_transformer.model_card.files import write_card
 
@@ -85,19 +85,11 @@ def export_ctranslate2(
     options = options or DecodingOptions()
     settings = {"max_length": model.max_length, "decoding": asdict(options)}
     spec.config.add_attribute(SETTINGS, settings)
-    # Written beside and renamed: nobody loads half a model.
-    partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
-    try:
-        partial.mkdir(parents=True)
+    with folder_written_new(folder, "the CTranslate2 model") as partial:
         spec.save(str(partial))
         tokenizers.save(partial / TOKENIZER)
         write_checksums(partial)  # of all but the model card, which a person may add to
         write_card(partial, facts or facts_of_model(model, options))
-        partial.rename(folder)
-    except OSError as error:
-        raise UserError(f"{folder}: the CTranslate2 model can't be written: {why_not_written(error)}") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 

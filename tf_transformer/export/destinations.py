@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_saved_model
 
 SUFFIX = ".argosmodel"
 
@@ -29,7 +30,7 @@ def version_folder(destination: str | os.PathLike) -> Path:
     if destination.exists() and not destination.is_dir():
         raise UserError(f"{destination}: a file; give a folder such as savedmodels/NAME")
     if not destination.name.isdecimal():
-        if (destination / "saved_model.pb").exists():
+        if is_saved_model(destination):
             raise UserError(f"{destination}: is itself a SavedModel and was not changed; give another folder")
         versions = [int(p.name) for p in destination.glob("*") if p.name.isdecimal()]
         return destination / str(max(versions, default=0) + 1)
@@ -39,7 +40,7 @@ def version_folder(destination: str | os.PathLike) -> Path:
 
 
 def free_folder(destination: str | os.PathLike) -> Path:
-    """The folder that an export to `destination` makes, which is `destination` itself.
+    """The folder that an export to `destination`, or an import into it, makes, which is `destination` itself.
 
     Raises:
         UserError: a file is there, or a folder with something in it; or `destination` has no name of its own.
@@ -53,7 +54,7 @@ def free_folder(destination: str | os.PathLike) -> Path:
     if folder.name in ("", ".."):  # it is renamed to at the end
         raise UserError(f"{folder}: has no name of its own; give the name of a new folder")
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: a file; give a new folder to export to")
+        raise UserError(f"{folder}: a file, which was not changed; give a new folder")
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder}: the folder is not empty and was not changed; give a new one")
     return folder

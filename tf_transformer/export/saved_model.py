@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tf_transformer.errors import UserError, why_not_written
 from tf_transformer.export.destinations import version_folder
-from tf_transformer.export.serving import warmup_requests, write_warmup
+from tf_transformer.export.warmup import warmup_requests, write_warmup
 from tf_transformer.files.checksums import write_checksums
+from tf_transformer.files.whole import folder_written_new
 from tf_transformer.model_card.facts import Facts, facts_of_model
 from tf_transformer.model_card.files import write_card
 
@@ -56,10 +55,8 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike, f
     import tensorflow as tf
 
     folder = version_folder(destination)
-    # Written beside and renamed: a server that watches the folder never loads half a version.
-    partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
-    try:
-        partial.mkdir(parents=True)
+    # A server that watches the folder never sees half a version.
+    with folder_written_new(folder, "the SavedModel", errors=(OSError, tf.errors.OpError)) as partial:
         exported = tf.Module()
         exported.translator = translator
         for name, function in translator.functions.items():
@@ -77,11 +74,6 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike, f
         task = "parsing" if default == "parse" else "translation"
         write_card(extra, facts or facts_of_model(translator.model, translator.options, task))
         write_warmup(partial, warmup_requests(partial))
-        partial.rename(folder)
-    except (OSError, tf.errors.OpError) as error:
-        raise UserError(f"{folder}: the SavedModel can't be written: {why_not_written(error)}") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from tf_transformer.errors import UserError, reason
+from tf_transformer.errors import UserError, reason, why_not_written
 
 PARTIAL = ".partial-"  # what the name of a half-written file begins with
 AGAIN = "fix that, and give the command again"
@@ -185,8 +185,44 @@ def put_in_place(partial: Path, folder: Path) -> None:
     shutil.rmtree(replaced, ignore_errors=True)
 
 
+@contextmanager
+def folder_written_new(
+    path: Path, what: str, advice: str = "", errors: tuple[type[Exception], ...] = (OSError,)
+) -> Iterator[Path]:
+    """Gives a folder beside `path` to be filled, which then gets its name: nobody ever loads half of it.
+
+    Args:
+        path: the folder, which is not there yet or is empty; its parents are made.
+        what: what it is called in an error's message.
+        advice: what the message tells to do, if anything.
+        errors: what tells that it can't be written.
+
+    Raises:
+        UserError: it can't be written; nothing of it is left.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> folder = Path(mkdtemp()) / "model"
+        >>> with folder_written_new(folder, "the model") as partial:
+        ...     _ = (partial / "weights").write_text("whole")
+        >>> (folder / "weights").read_text()
+        'whole'
+    """
+    partial = path.with_name(_own_name(path))
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # of a container that was killed: there each process may be number 1
+        partial.mkdir(parents=True)
+        yield partial
+        partial.rename(path)
+    except errors as error:
+        to_do = f"; {advice}" if advice else ""
+        raise UserError(f"{path}: {what} can't be written: {why_not_written(error)}{to_do}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
 def _own_name(path: Path) -> str:
-    """What a file is called until it has its name: in this process alone, among those of all machines."""
+    """What a file or folder is called until it has its name: in this process alone, among those of all machines."""
     return f"{PARTIAL}{path.name}-{socket.gethostname()}-{os.getpid()}"
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.decoding.options import DecodingOptions
-from tf_transformer.errors import UserError, why_not_written
+from tf_transformer.errors import UserError
 from tf_transformer.export.destinations import free_folder
+from tf_transformer.files.whole import folder_written_new
 from tf_transformer.layers.arguments import NORM_EPSILON
 from tf_transformer.marian.config import DEFAULTS
 from tf_transformer.marian.folder import (
@@ -90,10 +90,7 @@ def export_marian(
     options = options or DecodingOptions()
     source, target = _as_marian(tokenizers.source), _as_marian(tokenizers.target)
     imported = source is tokenizers.source
-    # Written beside and renamed: nobody loads half a model.
-    partial = folder.with_name(f".partial-{folder.name}-{os.getpid()}")
-    try:
-        partial.mkdir(parents=True)
+    with folder_written_new(folder, "the MarianMT model") as partial:
         config = _config(model, source, target)
         _write_json(partial / CONFIG, config)
         _write_json(partial / GENERATION, _generation(config, options, model.max_length))
@@ -106,11 +103,6 @@ def export_marian(
         _write_json(partial / TOKENIZER, _tokenizer(source, separate, languages, model.max_length))
         weights = get_weights(model, source.marian_ids, target.marian_ids, imported)
         save_file(weights, partial / SAFE_WEIGHTS, {"format": "pt"})
-        partial.rename(folder)
-    except OSError as error:
-        raise UserError(f"{folder}: the MarianMT model can't be written: {why_not_written(error)}") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 

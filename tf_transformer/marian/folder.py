@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, reason
+from tf_transformer.export.formats import is_ctranslate2
 from tf_transformer.marian.config import renormalizes, search_settings, with_defaults
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ SOURCE_MODEL, TARGET_MODEL = "source.spm", "target.spm"
 VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
 SAFE_WEIGHTS, PICKLED_WEIGHTS = "model.safetensors", "pytorch_model.bin"
 
+# By what MarianTokenizer here calls a piece, how tokenizer_config.json begins its name.
+ROLES = {"end": "eos", "unknown": "unk", "padding": "pad"}
+
 
 def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Reads what a folder says of its model and of its tokenizers, before anything is loaded that takes time.
@@ -30,7 +34,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises:
         UserError: a file is missing, one of these two is damaged, or the model is none that this package can be.
     """
-    if (path / "model.bin").is_file():
+    if is_ctranslate2(path):
         raise UserError(
             f"{path}: a CTranslate2 model, whose weights can't be read back; give the folder of the MarianMT model "
             "that it was made of"
@@ -135,10 +139,6 @@ def _read_tokenizers(path: Path, config: Mapping[str, Any], settings: Mapping[st
                 )
         tokenizers.append(tokenizer)
     return TokenizerPair(*tokenizers, "marian")
-
-
-# By what MarianTokenizer here calls a piece, how tokenizer_config.json begins its name.
-ROLES = {"end": "eos", "unknown": "unk", "padding": "pad"}
 
 
 def _piece(token: Any) -> str | None:

@@ -10,8 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tf_transformer.errors import UserError, reason
+from tf_transformer.errors import UserError
+from tf_transformer.export.destinations import free_folder
 from tf_transformer.files.checksums import digest
+from tf_transformer.files.whole import folder_written_new
 from tf_transformer.languages import UNKNOWN_LANGUAGE, short_code
 from tf_transformer.marian.config import model_arguments
 from tf_transformer.marian.folder import MarianFolder, read_config
@@ -74,9 +76,9 @@ def import_marian(
     except UserError as error:
         named = str(error) if str(error).startswith(str(read.path)) else f"{read.weights_file}: {error}"
         raise UserError(named) from None
-    partial = RunDirectory(path.with_name(f".partial-{path.name}-{os.getpid()}"))
-    try:
-        partial.checkpoints.mkdir(parents=True)
+    with folder_written_new(path, "the run", advice="choose another folder") as partial_folder:
+        partial = RunDirectory(partial_folder)
+        partial.checkpoints.mkdir()
         save_recipe(recipe, partial.recipe)
         tokenizers.save(partial.tokenizer)
         model.save(partial.best)
@@ -85,13 +87,6 @@ def import_marian(
         if (read.path / README).is_file():
             shutil.copyfile(read.path / README, partial.path / f"origin_{README}")
         partial.card.write_text(as_markdown(facts_of_run(partial)), encoding="utf-8")
-        if path.is_dir():
-            path.rmdir()  # it is empty
-        partial.path.rename(path)
-    except OSError as error:
-        raise UserError(f"{path}: the run can't be written: {reason(error)}; choose another folder") from None
-    finally:
-        shutil.rmtree(partial.path, ignore_errors=True)
     return RunDirectory.open(path)
 
 
@@ -102,11 +97,7 @@ def check_import(folder: str | os.PathLike, run: str | os.PathLike) -> None:
         folder: as `import_marian` takes it.
         run: the run's folder to make.
     """
-    path = Path(run)
-    if path.name in ("", ".."):  # it is renamed to at the end
-        raise UserError(f"{path}: has no name of its own; give the name of a new folder to import into")
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise UserError(f"{path}: exists and was not changed; give a new folder to import into")
+    free_folder(run)
     read_config(Path(folder))
 
 

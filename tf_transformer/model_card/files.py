@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_ctranslate2, is_saved_model
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.facts import Facts, facts_of_run
@@ -53,9 +54,9 @@ def read_card(path: Path) -> tuple[str, Facts]:
     if is_run(path):
         facts = facts_of_run(RunDirectory.of_model(path))
         return as_markdown(facts), facts
-    if (path / "saved_model.pb").is_file():
+    if is_saved_model(path):
         folder = path / "assets.extra"
-    elif (path / "model.bin").is_file():
+    elif is_ctranslate2(path):
         folder = path
     else:
         raise UserError(f"{path}: not a model; give the folder of a run, of a SavedModel or of a CTranslate2 model")

@@ -5,10 +5,10 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "bank": ["DemoTrees"],
         "cleaning": ["clean"],
+        "demo": ["DemoTrees"],
         "drawing": ["draw_text", "plot_tree", "write_page"],
-        "linearization": ["build_tree", "linearise"],
+        "linearization": ["linearise"],
         "mending": ["Mended", "mend"],
         "reading": ["TreeFiles", "read_tree"],
         "scoring": ["ParseScorer", "score_trees"],

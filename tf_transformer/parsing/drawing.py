@@ -29,7 +29,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>{title}</title>
+<title>Trees</title>
 <link rel="icon" href="data:,">
 <style>
 :root {{ color-scheme: light dark; }}
@@ -43,7 +43,7 @@ path {{ stroke: #9aa5b1; fill: none; }}
 </style>
 </head>
 <body>
-<h1>{title}</h1>
+<h1>Trees</h1>
 {sections}
 </body>
 </html>
@@ -141,13 +141,12 @@ def plot_tree(tree: Tree, path: str | Path) -> Path:
     return path
 
 
-def write_page(trees: Sequence[Tree], path: str | Path, title: str = "Trees") -> Path:
+def write_page(path: str | Path, trees: Sequence[Tree]) -> Path:
     """Writes trees as a page of their own: one HTML file that needs no network.
 
     Args:
-        trees: The trees.
         path: Where the page goes; what is there is overwritten.
-        title: Of the page.
+        trees: The trees.
 
     Returns:
         The path of the page.
@@ -155,14 +154,14 @@ def write_page(trees: Sequence[Tree], path: str | Path, title: str = "Trees") ->
     Example:
         >>> from tempfile import mkdtemp
         >>> from tf_transformer.parsing import read_tree
-        >>> write_page([read_tree("(S (NP (NNS Dogs)) (VP (VBP bark)))")], f"{mkdtemp()}/trees.html").name
+        >>> write_page(f"{mkdtemp()}/trees.html", [read_tree("(S (NP (NNS Dogs)) (VP (VBP bark)))")]).name
         'trees.html'
     """
     path = Path(path)
     sections = "\n".join(
         f"<section>\n<h2>{html.escape(' '.join(tree.words()))}</h2>\n{_svg(tree)}\n</section>" for tree in trees
     )
-    path.write_text(_PAGE.format(title=html.escape(title), sections=sections), encoding="utf-8")
+    path.write_text(_PAGE.format(sections=sections), encoding="utf-8")
     return path
 
 

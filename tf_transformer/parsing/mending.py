@@ -1,15 +1,20 @@
-"""Repairs a model's output so that it is a tree over the sentence's words."""
+"""Reads a model's output as a tree over the sentence's words, and repairs it where it is none."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from tf_transformer.errors import UserError
 from tf_transformer.parsing.cleaning import ROOT
-from tf_transformer.parsing.linearization import CLOSING, OPENING, TAG, WORD, linearise
+from tf_transformer.parsing.linearization import WORD, linearise
 from tf_transformer.parsing.tree import Leaf, Tree
+
+_OPENING = re.compile(r"\(([^\s()]+)")
+_CLOSING = re.compile(r"\)([^\s()]+)")
+_TAG = re.compile(r"[^\s()\[\]]+")  # a special piece, such as [UNK], is none
 
 
 class Mended(NamedTuple):
@@ -70,11 +75,11 @@ def mend(tokens: Sequence[str], words: Sequence[str]) -> Mended:
 
     for token in tokens:
         children = path[-1][1]
-        if TAG.fullmatch(token):
+        if _TAG.fullmatch(token):
             children.extend(Leaf(token, word) for word in islice(left, 1))
-        elif opening := OPENING.fullmatch(token):
+        elif opening := _OPENING.fullmatch(token):
             path.append((opening[1], []))
-        elif closing := CLOSING.fullmatch(token):
+        elif closing := _CLOSING.fullmatch(token):
             if any(label == closing[1] for label, _ in reversed(path[1:])):
                 while close() != closing[1]:
                     pass

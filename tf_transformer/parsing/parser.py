@@ -9,8 +9,8 @@ from tf_transformer.export.search import lengths
 from tf_transformer.export.signature_options import Output
 from tf_transformer.export.translator import TEXT, Translator
 from tf_transformer.parsing.grammar import TreeGrammar
+from tf_transformer.parsing.linearization import WORD
 from tf_transformer.tokenizers.base import END_ID, START_ID
-from tf_transformer.tokenizers.brackets import WORD
 
 # What a tree takes beside its words: the root's two brackets, and the closing token.
 ROOT_AND_END = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 OPEN, LEAF, CLOSE = "open", "leaf", "close"
@@ -68,28 +68,6 @@ class Tree:
     def words(self) -> list[str]:
         """The words, in order."""
         return [leaf.word for leaf in self.leaves()]
-
-    def with_tags(self, tags: Sequence[str]) -> Tree:
-        """The same constituents over the same words, tagged otherwise.
-
-        Args:
-            tags: One for each word.
-
-        Example:
-            >>> print(Tree("NP", [Leaf("DT", "a"), Leaf("NN", "dog")]).with_tags(["XX", "XX"]))
-            (NP (XX a) (XX dog))
-        """
-        remaining = iter(tags)
-        path: list[list[Tree | Leaf]] = [[]]
-        for kind, node in self.walk():
-            if kind is OPEN:
-                path.append([])
-            elif kind is LEAF:
-                path[-1].append(Leaf(next(remaining), node.word))
-            else:
-                children = path.pop()
-                path[-1].append(Tree(node.label, children))
-        return path[0][0]
 
     def __str__(self) -> str:
         """Penn brackets in one line."""

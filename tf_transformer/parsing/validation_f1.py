@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from tf_transformer.parsing.parses import ParseFunction, evaluate_parses
+from tf_transformer.parsing.sentences import ParseFunction, evaluate_parses
 from tf_transformer.parsing.tree import Tree
 
 
@@ -22,7 +22,7 @@ class ValidationF1(keras.callbacks.Callback):
     Example:
         >>> import tensorflow as tf
         >>> from tf_transformer.parsing import read_tree
-        >>> from tf_transformer.parsing.parses import ParseFunction
+        >>> from tf_transformer.parsing.sentences import ParseFunction
         >>> def parse(texts):
         ...     return {"translation": tf.constant(["(S (XX It) (XX rains))"]), "score": [0.0], "truncated": [False]}
         >>> parse_all = lambda texts: {key: tf.constant(value) for key, value in parse(texts).items()}

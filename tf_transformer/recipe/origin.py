@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_ctranslate2, is_saved_model
 from tf_transformer.recipe.settings import SECTIONS
 from tf_transformer.runs.directory import RunDirectory
 
@@ -25,7 +26,7 @@ def origin_run(path: str | Path) -> RunDirectory:
         UserError: there is no such run; the message begins with the key.
     """
     path = Path(path)
-    if (path / "saved_model.pb").is_file() or (path / "model.bin").is_file():
+    if is_saved_model(path) or is_ctranslate2(path):
         raise UserError(
             f"init_from is {path}, an exported model, which can't be trained on; give the run that it was exported from"
         )

@@ -7,12 +7,12 @@ import gc
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError, reason
+from tf_transformer.export.formats import numbered_versions
 from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceeded
 from tf_transformer.server.metrics import Metrics
 from tf_transformer.server.requests import together
@@ -42,15 +42,7 @@ class Source:
 
     def versions(self) -> dict[int, Path]:
         """The folders of the versions that are there now, by number; one that can't be looked into is not there yet."""
-        if self.number is not None:
-            return {self.number: self.folder}
-        found = {}
-        with suppress(OSError):
-            for path in self.folder.iterdir():
-                with suppress(OSError):
-                    if path.name.isdecimal() and kind_of(path):
-                        found[int(path.name)] = path
-        return found
+        return numbered_versions(self.folder, kind_of) if self.number is None else {self.number: self.folder}
 
 
 def find_source(path: Path) -> Source:

@@ -29,7 +29,7 @@ from tf_transformer.server.requests import (
 )
 from tf_transformer.server.texts import without_blocking
 from tf_transformer.translation.paragraphs import split
-from tf_transformer.translation.texts import Translation, as_translation
+from tf_transformer.translation.texts import Translation, as_translations
 
 PAGE = Path(__file__).parent / "static" / "page.html"
 # The drawings of attention are those of TensorBoard's tab.
@@ -218,7 +218,8 @@ async def _with_options(model: ServedModel, text: str, prefix: str, **changes: A
 
     options = option_tensors(model.version.options.changed(**changes))
     found = await model.call("translate_with_options", text=[text], prefix=[prefix], **options)
-    return as_translation(*(found[name][0] for name in ("translation", "score", "truncated")))
+    (translation,) = as_translations(found)
+    return translation
 
 
 async def _alternatives(model: ServedModel, source: str, prefix: str) -> list[tuple[str, float]]:

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_ctranslate2, is_saved_model
 from tf_transformer.languages import UNKNOWN_LANGUAGE
-from tf_transformer.translation.loading import is_saved_model
-from tf_transformer.translation.texts import Translation, as_translation
+from tf_transformer.translation.texts import COLUMNS, Translation, as_translations
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
@@ -29,9 +29,6 @@ WARM_UP_TEXTS = (b"1", " ".join(map(str, range(1, 21))).encode())
 # What an export's `translate` is also called.
 DEFAULT_SIGNATURES = ("serving_default", "translate")
 
-# What `translate` gives for each text.
-COLUMNS = ("translation", "score", "truncated")
-
 # What the page at / asks for; `translate_with_options` apart, which alternatives need as well.
 PAGE_SIGNATURES = ("attention", "next_tokens", "translate_with_search")
 
@@ -42,7 +39,8 @@ def kind_of(folder: Path) -> str | None:
     """What a folder holds: "savedmodel", "ctranslate2", or None for neither."""
     if is_saved_model(folder):
         return "savedmodel"
-    return "ctranslate2" if (folder / "model.bin").is_file() and (folder / "config.json").is_file() else None
+    # A model that is being copied there may have one file without the other.
+    return "ctranslate2" if is_ctranslate2(folder) and (folder / "config.json").is_file() else None
 
 
 def load_version(folder: Path) -> Version:
@@ -165,9 +163,7 @@ class SavedModelVersion(Version):
     def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
         import tensorflow as tf
 
-        output = self._function(options)(tf.constant(list(texts), tf.string))
-        columns = [output[name].numpy() for name in COLUMNS]
-        return [as_translation(*row) for row in zip(*columns, strict=True)]
+        return as_translations(self._function(options)(tf.constant(list(texts), tf.string)))
 
     def _function(self, options: Options) -> Any:
         if not options or "translate_with_options" not in self.signatures:
@@ -236,9 +232,7 @@ class CTranslate2Version(Version):
     def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
         if wrong := sorted(set(options) - {"num_hypotheses"}):
             raise UserError(f"{wrong[0]} can't be chosen: a CTranslate2 model has its export's options")
-        output = self._translate(list(texts))
-        columns = [output[name].numpy() for name in COLUMNS]
-        return [as_translation(*row) for row in zip(*columns, strict=True)]
+        return as_translations(self._translate(list(texts)))
 
 
 def _why(error: Exception) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import keras
 
-from tf_transformer.parsing.parses import parse_function
+from tf_transformer.parsing.sentences import parse_function
 from tf_transformer.parsing.validation_f1 import ValidationF1
 from tf_transformer.tensorboard.board import AttentionBoard
 from tf_transformer.tensorboard.event_file import EventFile

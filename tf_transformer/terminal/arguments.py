@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_saved_model, numbered_versions
 
 # Arguments of the package, with the names of their command-line options or recipe keys.
 OTHER_NAMES = {
@@ -70,10 +71,10 @@ def newest_version(model: Path) -> Path:
         ...     newest_version(Path(folder, "demo")).name
         '10'
     """
-    if any(os.path.isfile(model / name) for name in ("saved_model.pb", "recipe.yaml")) or not os.path.isdir(model):
+    if is_saved_model(model) or os.path.isfile(model / "recipe.yaml"):
         return model
-    versions = [file.parent for file in model.glob("*/saved_model.pb") if file.parent.name.isdecimal()]
-    return max(versions, key=lambda version: int(version.name), default=model)
+    versions = numbered_versions(model)
+    return versions[max(versions)] if versions else model
 
 
 def check_can_be_made(path: Path) -> None:

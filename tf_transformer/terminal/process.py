@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tf_transformer.export.formats import is_saved_model
+
 if TYPE_CHECKING:
     from tf_transformer.session.signature import Signature
     from tf_transformer.translation.loading import LoadSignature
@@ -122,7 +124,7 @@ def session_loader(
     from tf_transformer.session.c_api import find_library
 
     model, *others = [models] if isinstance(models, Path) else models
-    if engine != "tensorflow" or others or not os.path.isfile(model / "saved_model.pb") or find_library() is None:
+    if engine != "tensorflow" or others or not is_saved_model(model) or find_library() is None:
         return None
 
     def load(path: Path, name: str) -> Signature | None:

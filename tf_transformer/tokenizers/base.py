@@ -169,17 +169,6 @@ class Tokenizer(tf.Module):
         """
         return piece.startswith("▁"), piece.removeprefix("▁")
 
-    def normalize(self, text: str) -> str:
-        """Gives the normal form of a text: what `detokenize(tokenize(text))` gives back.
-
-        Args:
-            text: any string that UTF-8 can encode.
-
-        Returns:
-            The text without what this tokenizer does not tell apart.
-        """
-        raise NotImplementedError
-
     def for_whole_words(self) -> Tokenizer:
         """The tokenizer for sentences whose words are counted by the pieces that begin one; this one if it has none."""
         return self

@@ -8,10 +8,10 @@ import tensorflow as tf
 import tensorflow_text as text
 
 from tf_transformer.errors import UserError
+from tf_transformer.parsing.linearization import WORD
 from tf_transformer.tokenizers.base import PAD_ID, UNKNOWN_ID, Tokenizer
 from tf_transformer.tokenizers.wordpiece import SPECIAL_PIECES
 
-WORD = "XX"
 FIRST_ID = len(SPECIAL_PIECES)  # of what is no special piece
 
 
@@ -122,10 +122,6 @@ class BracketTokenizer(Tokenizer):
     def pieces(self, ids: list[int]) -> list[str]:
         vocabulary = self.vocabulary
         return [vocabulary[i] for i in ids]
-
-    def normalize(self, text: str) -> str:
-        known = set(self.vocabulary[FIRST_ID:])
-        return " ".join(token if token in known else SPECIAL_PIECES[UNKNOWN_ID] for token in text.split())
 
     def to_bytes(self) -> bytes:
         """The labels, one a line; then, unless all words are `XX`, a blank line and the tags."""

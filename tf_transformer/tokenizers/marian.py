@@ -165,9 +165,6 @@ class MarianTokenizer(Tokenizer):
     def pieces(self, ids: list[int]) -> list[str]:
         return [self._pieces[i] for i in ids]
 
-    def normalize(self, text: str) -> str:
-        return self.detokenize(self.tokenize(tf.constant([text]))).numpy()[0].decode()
-
     def to_bytes(self) -> bytes:
         """The model and the vocabulary, as JSON."""
         end, unknown, padding = self._special

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import check_checksums, write_checksums
 from tf_transformer.tokenizers.base import Tokenizer
-from tf_transformer.tokenizers.kinds import TARGET_CLASSES, TOKENIZER_KINDS
+from tf_transformer.tokenizers.kinds import TARGET_KINDS, TOKENIZER_KINDS, TokenizerKind
 
 DESCRIPTION = "tokenizer.json"
 
@@ -98,14 +98,15 @@ class TokenizerPair(tf.Module):
             description = json.loads(text)
             kind, joint = description["kind"], description["joint"]
             target_kind = description.get("target_kind", kind)
-            get_source_class, get_target_class = TOKENIZER_KINDS[kind].get_class, TARGET_CLASSES[target_kind]
+            kind_of_source, kind_of_target = TOKENIZER_KINDS[kind], TARGET_KINDS[target_kind]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
                 f'{directory / DESCRIPTION}: expected {{"kind": one of {", ".join(TOKENIZER_KINDS)}, '
                 f'"joint": true or false}}; {REMEDY}'
             ) from error
 
-        def load_one(name: str, tokenizer_class: type[Tokenizer]) -> Tokenizer:
+        def load_one(name: str, its_kind: TokenizerKind) -> Tokenizer:
+            tokenizer_class = its_kind.get_class()
             path = directory / (name + tokenizer_class.file_suffix)
             data = _read(path)
             try:
@@ -114,9 +115,9 @@ class TokenizerPair(tf.Module):
                 raise UserError(f"{path}: {error}") from error
 
         if joint:
-            tokenizer = load_one("joint", get_source_class())
+            tokenizer = load_one("joint", kind_of_source)
             return cls(tokenizer, tokenizer, kind)
-        source, target = load_one("source", get_source_class()), load_one("target", get_target_class())
+        source, target = load_one("source", kind_of_source), load_one("target", kind_of_target)
         return cls(source, target, kind, target_kind)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from sentencepiece import SentencePieceNormalizer, SentencePieceProcessor
+from sentencepiece import SentencePieceProcessor
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer as text_ops
 
 from tf_transformer.errors import UserError
@@ -110,8 +110,6 @@ class SentencePieceTokenizer(Tokenizer):
                 f"this SentencePiece model has pad, unk, bos, eos at {special_ids}, not at (0, 1, 2, 3); "
                 "train it with pad_id=0, unk_id=1, bos_id=2, eos_id=3"
             )
-        # The reference for normal forms: blanks as they are, and no mark before the first word.
-        self._normalizer = SentencePieceNormalizer(model_proto=model, add_dummy_prefix=False, escape_whitespaces=False)
         self._resource = ModelResource(model)
 
     @property
@@ -161,9 +159,6 @@ class SentencePieceTokenizer(Tokenizer):
     def pieces(self, ids: list[int]) -> list[str]:
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
-    def normalize(self, text: str) -> str:
-        return self._normalizer.normalize(text)
-
     def for_whole_words(self) -> SentencePieceTokenizer:
         return WholeWordTokenizer(self._model)
 
@@ -206,6 +201,3 @@ class WholeWordTokenizer(SentencePieceTokenizer):
         joined = tf.where(joined == "", _NOTHING, joined)
         read = tf.where(tf.reduce_sum(begins, axis=1) == 1, words.values, joined)
         return super().tokenize(tf.strings.reduce_join(words.with_values(read), axis=1, separator=" "))
-
-    def normalize(self, text: str) -> str:
-        return self.detokenize(self.tokenize([text])).numpy()[0].decode()

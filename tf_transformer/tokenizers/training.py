@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from tf_transformer.errors import UserError
 from tf_transformer.protection.placeholders import PLACEHOLDERS
 from tf_transformer.tokenizers.brackets import BracketTokenizer
-from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS, TokenizerKind
+from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
 from tf_transformer.tokenizers.pair import TokenizerPair
+from tf_transformer.tokenizers.vocabulary import learn
 
 # A larger corpus is sampled: this many pairs tell a vocabulary's statistics, and bound the memory.
 MAX_PAIRS = 1_000_000
@@ -43,19 +44,19 @@ def train_tokenizers(
         >>> tokenizer.pieces([0, 1, 2, 3, 4])
         ['<pad>', '<unk>', '<s>', '</s>', '<0x00>']
     """
-    chosen = _known(kind)
-    if placeholders and not chosen.has_symbols:
+    _check_known(kind)
+    if placeholders and not TOKENIZER_KINDS[kind].has_symbols:
         able = " or ".join(name for name, each in TOKENIZER_KINDS.items() if each.has_symbols)
         raise UserError(f"tokenizer kind {kind!r} can't have placeholders; choose {able}")
-    learn, symbols = chosen.learn, PLACEHOLDERS if placeholders else ()
+    symbols = PLACEHOLDERS if placeholders else ()
     sample = _sample(_checked(pairs), MAX_PAIRS)
     sources, targets = [source for source, _ in sample], [target for _, target in sample]
     if joint:
-        tokenizer = learn(sources + targets, vocab_size, "the texts of both sides", symbols)
+        tokenizer = learn(sources + targets, kind, vocab_size, "the texts of both sides", symbols)
         return TokenizerPair(tokenizer, tokenizer, kind)
     return TokenizerPair(
-        learn(sources, vocab_size, "the source texts", symbols),
-        learn(targets, vocab_size, "the target texts", symbols),
+        learn(sources, kind, vocab_size, "the source texts", symbols),
+        learn(targets, kind, vocab_size, "the target texts", symbols),
         kind,
     )
 
@@ -81,7 +82,7 @@ def train_parsing_tokenizers(
         >>> pair.target.labels
         ['NP']
     """
-    learn = _known(kind).learn
+    _check_known(kind)
     tokens: dict[str, None] = {}
 
     def sentences() -> Iterator[str]:
@@ -89,14 +90,13 @@ def train_parsing_tokenizers(
             tokens.update(dict.fromkeys(tree.split()))
             yield sentence
 
-    source = learn(_sample(sentences(), MAX_PAIRS), vocab_size, "the sentences", ())
+    source = learn(_sample(sentences(), MAX_PAIRS), kind, vocab_size, "the sentences")
     return TokenizerPair(source, BracketTokenizer.of_trees(tokens), kind, "brackets")
 
 
-def _known(kind: str) -> TokenizerKind:
+def _check_known(kind: str) -> None:
     if kind not in TOKENIZER_KINDS:
         raise UserError(f"tokenizer kind {kind!r} is not known; choose one of {', '.join(TOKENIZER_KINDS)}")
-    return TOKENIZER_KINDS[kind]
 
 
 def _checked(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

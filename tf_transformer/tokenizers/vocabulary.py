@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as wordpiece_learner
 
 from tf_transformer.errors import UserError
-from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
 from tf_transformer.tokenizers.sentencepiece import SentencePieceTokenizer
 from tf_transformer.tokenizers.wordpiece import SPECIAL_PIECES, WordPieceTokenizer, split_words
 
@@ -26,6 +26,29 @@ COVERAGE = 0.99999
 FEWEST_CHARACTERS = 1_000
 # WordPiece learns from longer words in parts: the time for a word is the square of its length.
 LONGEST_WORD = 50
+
+
+def learn(texts: list[str], kind: str, vocab_size: int, where: str, symbols: Sequence[str] = ()) -> Tokenizer:
+    """Learns a vocabulary of any kind.
+
+    Args:
+        texts: what it is learned from.
+        kind: one of `TOKENIZER_KINDS`.
+        vocab_size: the exact number of pieces.
+        where: whose texts they are, for errors.
+        symbols: what is always a piece by itself, wherever it stands, for a kind that `has_symbols`.
+
+    Raises:
+        UserError: the kind can't be learned; there is no text, or it does not allow the size.
+    """
+    if kind == "wordpiece":
+        return learn_wordpiece(texts, vocab_size, where)
+    if kind == "marian":
+        raise UserError(
+            "tokenizer.kind is marian, which comes with an imported model and can't be learned; choose bpe, unigram "
+            "or wordpiece"
+        )
+    return learn_sentencepiece(texts, kind, vocab_size, where, symbols)
 
 
 def learn_sentencepiece(

@@ -113,9 +113,6 @@ class WordPieceTokenizer(Tokenizer):
     def spelling(self, piece: str) -> tuple[bool, str]:
         return not piece.startswith("##"), piece.removeprefix("##")
 
-    def normalize(self, text: str) -> str:
-        return b" ".join(split_words(tf.constant([text])).to_list()[0]).decode()
-
     def to_bytes(self) -> bytes:
         return b"".join(piece + b"\n" for piece in self._vocabulary.numpy())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, check_is_list
+from tf_transformer.export.formats import is_ctranslate2, is_saved_model, numbered_versions
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.model_card.files import task
 from tf_transformer.runs.directory import RunDirectory, is_run
@@ -82,11 +83,6 @@ def paths_of(path: str | os.PathLike | Sequence[str | os.PathLike]) -> list[Path
     if not isinstance(path, str | os.PathLike) and not path:
         raise UserError("no model is given: the list of them is empty")
     return [Path(path)] if isinstance(path, str | os.PathLike) else [Path(each) for each in path]
-
-
-def is_saved_model(path: Path) -> bool:
-    """Whether a folder is a SavedModel."""
-    return (path / "saved_model.pb").is_file()
 
 
 def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **options: Any) -> Translator:
@@ -179,10 +175,10 @@ def _no_run(path: Path, several: bool = False) -> str:
         )
     if is_saved_model(path):
         return f"{path}: a SavedModel, not a run; load it with tf.saved_model.load"
-    if (path / "model.bin").is_file():
+    if is_ctranslate2(path):
         return f"{path}: a CTranslate2 model; use translate or evaluate with --engine ctranslate2"
-    versions = [p.parent.name for p in path.glob("*/saved_model.pb") if p.parent.name.isdecimal()]
-    hint = f"; give one of its versions, such as {path / max(versions, key=int)}" if versions else ""
+    versions = numbered_versions(path)
+    hint = f"; give one of its versions, such as {versions[max(versions)]}" if versions else ""
     missing = "" if path.exists() else " (no such folder)"
     return f"{path}: neither a run nor a SavedModel{missing}{hint or '; give the folder of one'}"
 
@@ -229,14 +225,7 @@ def load_saved_model(path: Path) -> Any:
     Raises:
         UserError: it is damaged.
     """
-
-    def load() -> Any:
-        import tensorflow as tf
-        import tensorflow_text  # noqa: F401  its ops are in the graph
-
-        return tf.saved_model.load(str(path))
-
-    return _loaded(path, load)
+    return _loaded(path, lambda: _load_object(path))
 
 
 def _loaded(path: Path, load: Callable[[], Any]) -> Any:
@@ -248,11 +237,15 @@ def _loaded(path: Path, load: Callable[[], Any]) -> Any:
         raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
 
 
-def _load_with_tensorflow(path: Path, name: str) -> Callable[..., dict[str, Any]] | None:
+def _load_object(path: Path) -> Any:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  its ops are in the graph
 
-    loaded = tf.saved_model.load(str(path))
+    return tf.saved_model.load(str(path))
+
+
+def _load_with_tensorflow(path: Path, name: str) -> Callable[..., dict[str, Any]] | None:
+    loaded = _load_object(path)
     if name not in getattr(loaded, "signatures", {}):
         return None
     # The loaded object owns the variables: it must stay alive as long as its signature is in use.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -10,8 +10,11 @@ import numpy as np
 
 from tf_transformer.errors import UserError, check_is_list
 
-# What `Translator.translate` is: strings (batch,) -> {"translation", "score", "truncated"}, each (batch,), or the first
-# two (batch, hypotheses) where several were asked for; tensors or arrays
+# What is given for each text.
+COLUMNS = ("translation", "score", "truncated")
+
+# What `Translator.translate` is: strings (batch,) -> `COLUMNS` by name, each (batch,), or the first two
+# (batch, hypotheses) where several were asked for; tensors or arrays
 Translate = Callable[[Any], dict[str, Any]]
 
 
@@ -74,23 +77,27 @@ def translate_texts(
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     translations: dict[int, Translation] = {}
 
-    def run(batch: list[int]) -> list[Any]:
-        output = translate([texts[i] for i in batch])
-        return [np.asarray(output[key]) for key in ("translation", "score", "truncated")]
+    def run(batch: list[int]) -> list[Translation]:
+        return as_translations(translate([texts[i] for i in batch]))
 
     threads = ThreadPoolExecutor(streams)
     try:
-        for batch, columns in zip(batches, threads.map(run, batches), strict=True):
-            for i, *row in zip(batch, *columns, strict=True):
-                translations[i] = as_translation(*row)
+        for batch, done in zip(batches, threads.map(run, batches), strict=True):
+            translations.update(zip(batch, done, strict=True))
             advance(len(batch))
     finally:
         threads.shutdown(cancel_futures=True)  # after Ctrl-C or an error none is begun any more
     return (translations[i] for i in range(len(texts)))
 
 
-def as_translation(text: Any, score: Any, truncated: Any) -> Translation:
-    """A row of what a `Translate` gives, as Python values: one hypothesis, or several, best first."""
+def as_translations(output: Mapping[str, Any]) -> list[Translation]:
+    """What a `Translate` gives, as Python values."""
+    columns = (np.asarray(output[name]) for name in COLUMNS)
+    return [_as_translation(*row) for row in zip(*columns, strict=True)]
+
+
+def _as_translation(text: Any, score: Any, truncated: Any) -> Translation:
+    """A row of it: one hypothesis, or several, best first."""
     if isinstance(text, bytes):
         return Translation(text.decode("utf-8", errors="replace"), float(score), bool(truncated))
     first, *others = [(t.decode("utf-8", errors="replace"), float(s)) for t, s in zip(text, score, strict=True)]

@@ -12,7 +12,7 @@ import pytest
 from tf_transformer.data import demo_lexicon
 from tf_transformer.errors import UserError
 from tf_transformer.parsing import clean, linearise
-from tf_transformer.parsing.bank import DemoTrees, _Writer
+from tf_transformer.parsing.demo import DemoTrees, _Writer
 
 SPLITS = ("train", "validation", "test")
 
@@ -65,7 +65,7 @@ def test_verbs_agree_with_their_subjects():
 
 FINGERPRINT = """
 import hashlib, sys
-from tf_transformer.parsing.bank import DemoTrees
+from tf_transformer.parsing.demo import DemoTrees
 digest = hashlib.sha256()
 for split in ("train", "validation", "test"):
     for tree in DemoTrees(split):

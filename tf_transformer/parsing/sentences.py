@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_saved_model
 from tf_transformer.parsing.mending import mend
 from tf_transformer.parsing.reading import read_tree
-from tf_transformer.parsing.scoring import ParseScorer
+from tf_transformer.parsing.scoring import score_trees
 from tf_transformer.parsing.tree import Tree
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def load_parse(
     from tf_transformer.model_card.files import task
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs.directory import RunDirectory
-    from tf_transformer.translation.loading import is_saved_model, load_signature, load_translate, load_translator
+    from tf_transformer.translation.loading import load_signature, load_translate, load_translator
 
     path, changes = Path(path), dict(changes or {})
     if not is_saved_model(path):
@@ -178,8 +179,6 @@ def evaluate_parses(
     start = time.perf_counter()
     parses = list(parse_sentences(function, [tree.words() for tree in trees], batch_size, streams))
     seconds = time.perf_counter() - start
-    scorer = ParseScorer()
-    for tree, parse in zip(trees, parses, strict=True):
-        scorer.add(tree, parse.tree)
+    scores = score_trees(trees, (parse.tree for parse in parses))
     mended = sum(parse.mended for parse in parses)
-    return {**scorer.scores(), "mended": mended, "parsing_seconds": round(seconds, 2)}
+    return {**scores, "mended": mended, "parsing_seconds": round(seconds, 2)}
