@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import contents
 from tf_transformer.errors import UserError
-from tf_transformer.files.whole import folder_written_new, written_new, written_once, written_whole
+from tf_transformer.files.whole import folder_written_new, written_at_end, written_new, written_once, written_whole
 
 
 @pytest.mark.parametrize("written", [written_whole, written_once, written_new])
@@ -75,6 +75,29 @@ def test_a_new_file_is_its_own_or_an_error(tmp_path, monkeypatch, links):
         partial.write_text("slow")
         (tmp_path / "others").write_text("quick")
     assert contents(tmp_path) == {"notes": b"new", "others": b"quick"}
+
+
+def test_text_written_at_the_end_replaces_no_other(tmp_path):
+    told = pytest.raises(UserError, match="notes: the notes can't be written: another command has made such a file")
+    with told, written_at_end(tmp_path / "notes", "the notes") as file:
+        print("slow", file=file)
+        (tmp_path / "notes").write_text("quick")
+    assert contents(tmp_path) == {"notes": b"quick"}
+
+
+def test_what_a_killed_process_left_is_in_no_folder_s_way(tmp_path):
+    """In a container each process may have the same number."""
+
+    def killed():
+        with folder_written_new(tmp_path / "model", "the model") as partial:
+            (partial / "weights").write_text("half")
+            yield
+
+    process = killed()
+    next(process)  # and never goes on
+    with folder_written_new(tmp_path / "model", "the model") as partial:
+        (partial / "weights").write_text("whole")
+    assert contents(tmp_path) == {"model": None, "model/weights": b"whole"}
 
 
 def test_a_new_folder_replaces_no_other(tmp_path):

@@ -12,6 +12,7 @@ import typer
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import MODEL_ARGUMENT
 from tf_transformer.errors import UserError
+from tf_transformer.files.whole import written_new
 from tf_transformer.terminal.arguments import check_can_be_made, check_is_no_file, check_new_page_and_image
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import quiet_tensorflow, session_loader
@@ -70,8 +71,12 @@ def inspect(
         write_to_log_dir(logdir / (model.as_posix().strip("./").replace("/", "-") or "model"), inspections)
         notes.print(f"to see it, run tensorboard --logdir {logdir} and open the tab Attention")
     if html:
-        notes.print(f"page: {write_page(html, inspections, str(model))}")
+        with written_new(html, "the page") as partial:
+            write_page(partial, inspections, str(model))
+        notes.print(f"page: {html}")
     if png:
         from tf_transformer.inspection.pictures import plot_inspection
 
-        notes.print(f"image: {plot_inspection(inspections[0], png)}")
+        with written_new(png, "the image") as partial:
+            plot_inspection(inspections[0], partial)
+        notes.print(f"image: {png}")

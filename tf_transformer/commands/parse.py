@@ -18,6 +18,7 @@ from tf_transformer.commands.options import (
     MODEL_ARGUMENT,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.files.whole import written_new
 from tf_transformer.terminal.arguments import check_is_no_file, check_new_page_and_image, given
 from tf_transformer.terminal.lines import open_sentences, read_lines, telling_progress
 from tf_transformer.terminal.notes import notes
@@ -76,6 +77,10 @@ def parse(
     if png and len(trees) != 1:
         raise UserError(f"--png can show only one tree, not {len(trees):,}; give one sentence, or use --html FILE")
     if html:
-        notes.print(f"page: {write_page(html, trees)}")
+        with written_new(html, "the page") as partial:
+            write_page(partial, trees)
+        notes.print(f"page: {html}")
     if png:
-        notes.print(f"image: {plot_tree(trees[0], png)}")
+        with written_new(png, "the image") as partial:
+            plot_tree(trees[0], partial)
+        notes.print(f"image: {png}")

@@ -46,31 +46,6 @@ def written_whole(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
 
 
 @contextmanager
-def written_at_end(path: Path, what: str) -> Iterator[TextIO]:
-    """Gives a file without a name to be written bit by bit, whose text `path` gets at the end if nothing has failed.
-
-    Unlike `written_whole` it may be around work that can fail to write something else, which is not told of `path`.
-
-    Args:
-        path: the file; one that is there already is replaced.
-        what: what it is called in an error's message.
-
-    Raises:
-        UserError: it can't be written at the end.
-
-    Example:
-        >>> from tempfile import mkdtemp
-        >>> with written_at_end(Path(mkdtemp()) / "notes.txt", "the notes") as file:
-        ...     print("whole", file=file)
-    """
-    with tempfile.TemporaryFile("w+", encoding="utf-8", dir=path.parent) as file:
-        yield file
-        file.seek(0)
-        with written_whole(path, what) as partial, partial.open("w", encoding="utf-8") as written:
-            shutil.copyfileobj(file, written)
-
-
-@contextmanager
 def written_once(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
     """As `written_whole`, but what is there already stays, also where another process has just written it.
 
@@ -131,6 +106,31 @@ def written_new(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
                 "changed; give another name"
             ) from None
         sync(path.parent)
+
+
+@contextmanager
+def written_at_end(path: Path, what: str) -> Iterator[TextIO]:
+    """Gives a file without a name to be written bit by bit, whose text `path` gets at the end if nothing has failed.
+
+    Unlike `written_new` it may be around work that can fail to write something else, which is not told of `path`.
+
+    Args:
+        path: the file.
+        what: what it is called in an error's message.
+
+    Raises:
+        UserError: it can't be written at the end, or is there by then.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> with written_at_end(Path(mkdtemp()) / "notes.txt", "the notes") as file:
+        ...     print("whole", file=file)
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8", dir=path.parent) as file:
+        yield file
+        file.seek(0)
+        with written_new(path, what) as partial, partial.open("w", encoding="utf-8") as written:
+            shutil.copyfileobj(file, written)
 
 
 @contextmanager
