@@ -39,6 +39,7 @@ class TreeFiles:
 
     Args:
         paths: A file, or a list of files.
+        tags: Whether each word must have a tag; `( dog)` has none.
 
     Raises:
         UserError: At once, where a file is missing, a folder or unreadable. While iterating, where brackets are
@@ -55,11 +56,12 @@ class TreeFiles:
         ( (S (NP-SBJ (NNS Dogs)) (VP (VBP bark))))
     """
 
-    def __init__(self, paths: StrPath | Sequence[StrPath]):
+    def __init__(self, paths: StrPath | Sequence[StrPath], tags: bool = False):
         if isinstance(paths, StrPath):
             paths = [paths]
         if not paths:
             raise UserError("no file of trees was given: give at least one")
+        self._tags = tags
         self._files = [LineFile(below_home(path)) for path in paths]
 
     def state(self) -> list:
@@ -69,7 +71,7 @@ class TreeFiles:
     def __iter__(self) -> Iterator[Tree]:
         for file in self._files:
             tree = None
-            for tree in _trees(_texts(file)):
+            for tree in _trees(_texts(file), self._tags):
                 yield tree
             if tree is None:
                 raise UserError(f"no trees in {file.path}: {_ADVICE}")
@@ -108,7 +110,7 @@ def _texts(file: LineFile) -> Iterator[tuple[str, str]]:
                 ) from error
 
 
-def _trees(texts: Iterable[tuple[str, str]]) -> Iterator[Tree]:
+def _trees(texts: Iterable[tuple[str, str]], tags: bool = False) -> Iterator[Tree]:
     """Puts the brackets of successive lines together."""
     path: list[tuple[str, list]] = []  # the brackets that are open: label and content of each
     begun = ""
@@ -127,7 +129,7 @@ def _trees(texts: Iterable[tuple[str, str]]) -> Iterator[Tree]:
             if opens:
                 path.append((part[1], []))
             elif closes:
-                content = _content(*path.pop(), begun)
+                content = _content(*path.pop(), begun, tags)
                 if path:
                     path[-1][1].extend(content)
                 else:
@@ -138,7 +140,7 @@ def _trees(texts: Iterable[tuple[str, str]]) -> Iterator[Tree]:
         raise UserError(f"{begun}: {len(path)} brackets of the tree are not closed: {_ADVICE}")
 
 
-def _content(label: str, inside: list[Tree | Leaf | str], place: str) -> list[Tree | Leaf]:
+def _content(label: str, inside: list[Tree | Leaf | str], place: str, tags: bool) -> list[Tree | Leaf]:
     """What a bracket that is closed stands for: a constituent, or words of one tag."""
     if not inside:
         raise UserError(f"{place}: a bracket ({label}) without words in the tree: {_ADVICE}")
@@ -147,4 +149,9 @@ def _content(label: str, inside: list[Tree | Leaf | str], place: str) -> list[Tr
         return [Tree(label, inside)]
     if len(words) < len(inside):
         raise UserError(f"{place}: {words[0][:40]!r} in the tree is next to brackets: give each word a tag, (NN dog)")
+    if tags and not label:
+        raise UserError(
+            f"{place}: {words[0][:40]!r} in the tree has no tag: give each word a tag, (NN dog), or set data.tags "
+            "to false"
+        )
     return [Leaf(label, word) for word in words]
