@@ -6,8 +6,10 @@ import itertools
 import json
 import os
 import re
+import shutil
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -110,6 +112,23 @@ def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(
     write_pairs(tmp_path, [*PAIRS[:-1], ("Zebras zoom.", "Zebras zoomen.")])
     experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
     assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
+
+
+def test_tokenizers_that_were_not_learned_for_prepared_data_are_not_replaced(short, undisturbed, tmp_path):
+    """Those of another run, and what somebody has put beside such as may be replaced; an empty folder may be."""
+    shared = with_data(short, prepared=str(tmp_path / "shared"))
+    tokenizer = tmp_path / "shared" / "tokenizer"
+    tokenizer.mkdir(parents=True)
+    experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
+    (tokenizer / "mine.model").write_text("mine")
+    smaller = shared.model_copy(update={"tokenizer": shared.tokenizer.model_copy(update={"vocab_size": 400})})
+    of_run = with_data(short, prepared=str(shutil.copytree(undisturbed.path, tmp_path / "other")))
+    for recipe, name in (smaller, r"mine\.model"), (of_run, "SHA256SUMS"):
+        there = Path(recipe.data.prepared) / "tokenizer"
+        before = contents(there)
+        with pytest.raises(UserError, match=rf"tokenizer: not replaced .* holds {name}, .* with data\.prepared$"):
+            experiment.prepare(recipe, tmp_path / "run", Console(quiet=True))
+        assert contents(there) == before
 
 
 def test_nothing_is_prepared_for_a_run_that_has_ended(undisturbed):

@@ -18,11 +18,13 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
+from tf_transformer.files.checksums import CHECKSUMS
 from tf_transformer.files.home import below_home
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning, find_beginning, run_of
 from tf_transformer.tokenizers import TokenizerPair, train_parsing_tokenizers, train_tokenizers
+from tf_transformer.tokenizers.pair import DESCRIPTION
 
 LEARNED_FROM = "learned_from.json"  # beside the tokenizers: what they were learned from
 
@@ -170,6 +172,8 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
         record = there / LEARNED_FROM
         if learned_from["state"] and record.is_file() and record.read_text(encoding="utf-8") == text:
             return TokenizerPair.load(there)
+        if there.exists():
+            _check_replaceable(there)
         if recipe.task == "parsing":
             tokenizers = train_parsing_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
         else:
@@ -186,6 +190,21 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
         (partial / LEARNED_FROM).write_text(text, encoding="utf-8")
         put_in_place(partial, there)
     return tokenizers
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Raises a UserError where a folder, which learned tokenizers would replace, holds anything but such."""
+    names = {path.name for path in folder.iterdir()}
+    others = names
+    if LEARNED_FROM in names:
+        own = (LEARNED_FROM, DESCRIPTION, CHECKSUMS)
+        of_pair = ("joint", "source", "target")
+        others = {name for name in names if name not in own and name.split(".")[0] not in ("", *of_pair)}
+    if others:
+        raise UserError(
+            f"{folder}: not replaced by a vocabulary learned for this recipe, since it holds {min(others)}, which is "
+            "not of prepared data; give another folder with data.prepared"
+        )
 
 
 def _check_placeholders(recipe: Recipe, tokenizers: TokenizerPair) -> None:
