@@ -312,6 +312,20 @@ def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console
 
 
 @pytest.mark.thorough
+def test_a_training_goes_on_though_its_folder_was_prepared_with_another_tag_since(mixed, tmp_path, console):
+    """The files are the same, and so is what tells them from others without reading them."""
+    shared = with_data(mixed, prepared=str(tmp_path / "shared"))
+    with ctrl_c_after(1):
+        experiment.train(shared, tmp_path / "run")
+    first, second = shared.data.train
+    other = with_data(shared, train=(first, second.model_copy(update={"tag": "<new>"})))
+    experiment.prepare(other, tmp_path / "other", Console(quiet=True))
+    experiment.train(shared, tmp_path / "run", console)
+    said = console.file.getvalue()
+    assert "train: what was prepared differs in tag" in said and "resuming from step 1" in said
+
+
+@pytest.mark.thorough
 def test_noise_is_drawn_once_and_tokenised_once(short, tmp_path, console, monkeypatch):
     """Clean pairs and two noised copies; a training that goes on after Ctrl-C, and another run, find them prepared."""
     save_recipe(with_data(short, prepared=str(tmp_path / "shared")), tmp_path / "one.yaml")

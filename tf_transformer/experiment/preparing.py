@@ -120,7 +120,7 @@ def prepare_data(
     limits = {"max_length": recipe.data.max_length, "max_ratio": recipe.data.max_ratio}
     # First what is small, so that a mistake in it is told at once.
     validation, train = (
-        prepare_pairs(pairs, tokenizers, folder / split, **limits, settings=_settings(recipe, split), console=console)
+        prepare_pairs(pairs, tokenizers, folder / split, **limits, settings=settings_of(recipe, split), console=console)
         for split, pairs in (("validation", validation_pairs), ("train", train_pairs))
     )
     return PreparedData(tokenizers, train, validation)
@@ -163,7 +163,7 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
     learned_from = {
         "task": recipe.task,
         "tokenizer": wanted.model_dump(exclude={"keep"}),
-        "data": _settings(recipe, "train"),
+        "data": settings_of(recipe, "train"),
         "state": state_of(pairs),
     }
     text = json.dumps(learned_from, indent=2) + "\n"
@@ -217,7 +217,7 @@ def _check_placeholders(recipe: Recipe, tokenizers: TokenizerPair) -> None:
         )
 
 
-def _settings(recipe: Recipe, split: str) -> dict[str, Any]:
+def settings_of(recipe: Recipe, split: str) -> dict[str, Any]:
     """What decides which pairs a split has, but for what its files hold."""
     data = recipe.data
     sources = data.sources() if split == "train" else ()

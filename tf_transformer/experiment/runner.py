@@ -27,7 +27,13 @@ from tf_transformer.experiment.compiling import check_freeze, make_model
 from tf_transformer.experiment.corpus import open_also, open_source
 from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin, tell_frozen
 from tf_transformer.experiment.fitting import fit
-from tf_transformer.experiment.preparing import lines_left_out, prepare_data, prepared_folder, tell_data
+from tf_transformer.experiment.preparing import (
+    lines_left_out,
+    prepare_data,
+    prepared_folder,
+    settings_of,
+    tell_data,
+)
 from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.model_card.facts import versions
 from tf_transformer.model_card.files import renewed
@@ -132,7 +138,10 @@ def _train(
     folder = prepared_folder(recipe, run)
     sources = {"train": train_pairs, "validation": validation_pairs}
     if beginning.has_state and chief:
-        corpus = {split: known_fingerprint(pairs, folder / split) for split, pairs in sources.items()}
+        corpus = {
+            split: known_fingerprint(pairs, folder / split, settings_of(recipe, split))
+            for split, pairs in sources.items()
+        }
         check_same_start(corpus | corpus_of_test, strategy.num_replicas_in_sync, run)
     # The others open what the chief has prepared.
     kept = origin.kept_tokenizers(recipe) if origin else None
