@@ -109,6 +109,21 @@ def test_a_change_of_the_alignments_changes_what_tells_a_corpus(tmp_path):
 words = st.lists(st.text("abcäß.,'😀", min_size=1, max_size=6), min_size=1, max_size=6)
 
 
+@pytest.mark.parametrize("side", ["en", "de", "align"])
+@pytest.mark.parametrize("damage", ["cut off", "not UTF-8"])
+def test_damage_is_told_without_advice_to_leave_lines_out(tmp_path, side, damage):
+    """Which alignments can't follow: line N is for pair N."""
+    for name, line in ("en", b"a dog\n"), ("de", b"ein Hund\n"), ("align", b"0-0\n"):
+        if name == side and damage == "not UTF-8":
+            line = b"\xff" + line
+        packed = gzip.compress(line)
+        (tmp_path / f"{name}.gz").write_bytes(packed[:-9] if name == side and damage == "cut off" else packed)
+    texts = TextFiles(tmp_path / "en.gz", tmp_path / "de.gz")
+    with pytest.raises(UserError, match=rf"{side}\.gz(: incomplete or damaged gzip|, line 1: )") as error:
+        list(AlignedPairs(texts, tmp_path / "align.gz").rows())
+    assert "skip" not in str(error.value)
+
+
 @st.composite
 def split_texts(draw):
     """A text and tokens of it as SentencePiece has them, of which none has characters of two words."""

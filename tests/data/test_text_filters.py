@@ -66,6 +66,8 @@ DOG = ("A dog runs through the park.", "Ein Hund läuft durch den Park.")
         ({"target_script": "Cyrillic"}, "In 1999:", "– 1999 –", None),
         ({"target_script": "Han+Hiragana+Katakana", "unit": "characters"}, "Tokyo", "東京タワーです", None),
         ({"target_script": "Han"}, "tower", "タワー", "other_script"),
+        ({"target_script": "Han+Hiragana+Katakana", "min_script": 1.0}, "Wow!", "わーーーい、ｲｪｰｲ", None),
+        ({"target_script": "Arabic", "min_script": 1.0}, "Hello!", "مـــرحبا", None),
         ({"unit": "characters"}, "I love you.", "我爱你。", None),
         ({"unit": "characters"}, "I love you very much.", "我爱你。", "unlike_lengths"),
         ({"unit": "characters", "max_length": 9}, "I love you.", "Je t'aime.", None),

@@ -96,6 +96,15 @@ def test_sizes_and_tokenizer_are_the_origins_where_the_recipe_is_silent(still, o
     assert (still[0].tokenizer / "joint.model").read_bytes() == (origin.tokenizer / "joint.model").read_bytes()
 
 
+def test_languages_are_the_origins_where_the_recipe_is_silent(folder, origin, tmp_path):
+    french = RunDirectory(shutil.copytree(origin.path, tmp_path / "origin"))
+    french.recipe.write_text(french.recipe.read_text().replace("target_language: de", "target_language: fr"))
+    path = written(tmp_path / "r.yaml", folder, french)
+    for given, expected in ((), ("en", "fr")), (("data.source_language=nl",), ("nl", "fr")):
+        data = load_recipe(path, given).data
+        assert (data.source_language, data.target_language) == expected
+
+
 def test_it_begins_where_the_origin_ended(still, origin):
     """Its loss on the origin's test set is the one that the origin's own training wrote down."""
     known, scores = (json.loads(run.scores.read_text()) for run in (origin, still[0]))

@@ -12,6 +12,13 @@ def test_the_example_of_the_paper():
     assert " ".join(linearise(tree)) == "(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S"
 
 
+def test_a_word_without_a_tag_is_refused_where_tags_are_written():
+    tree = read_tree("(S (NP (DT a) ( dog)))")
+    assert linearise(tree) == ["(S", "(NP", "XX", "XX", ")NP", ")S"]
+    with pytest.raises(UserError, match="the word 'dog' in .* has no tag: give each word one"):
+        linearise(tree, tags=True)
+
+
 @pytest.mark.parametrize(
     ("file", "number"), [pytest.param("craft_train.mrg", 18_951, marks=pytest.mark.thorough), ("craft_dev.mrg", 2_780)]
 )

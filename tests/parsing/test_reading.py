@@ -92,6 +92,13 @@ def test_damage_is_told_with_file_and_line(tmp_path, content, line, what):
     assert message.startswith(f"{path}, line {line}: ") and what in message and len(message) < 400
 
 
+def test_a_word_without_a_tag_is_told_where_tags_are_needed(tmp_path):
+    path = file_of(tmp_path, f"{DOGS}\n(S ( bark))\n")
+    assert len(list(TreeFiles(path))) == 2
+    message = told(lambda: TreeFiles(path, tags=True))
+    assert message.startswith(f"{path}, line 2: 'bark' in the tree has no tag: give each word a tag")
+
+
 def test_files_that_cannot_be_read(tmp_path):
     assert f"no trees in {tmp_path / 'empty'}" in told(lambda: TreeFiles(file_of(tmp_path, "\n \n", "empty")))
     with pytest.raises(UserError, match=re.escape(f"{tmp_path / 'none'} does not exist")):

@@ -21,6 +21,10 @@ TEXTS = [
     "[12 000 km] [1 500 €] [$1 000 000.50] [3\u202f000\u00a0m], in 2019 [300 km], 12 0000",
     "([https://en.wikipedia.org/wiki/Mercury_(planet)]) [http://x.org/a_(b)/c]. [http://x.org/(a], [www.a.org/(b)c)d]",
     "([https://x.org/((a)_(b))].) ([www.x.org/a]) ([https://x.org/()])",
+    "请看[https://example.com/a]，谢谢大家的支持。我们明天见。（[www.example.org]）「[www.x.org]」[www.x.org/狗]、狗",
+    "[https://x.org/a?b=1]をご覧ください。[https://x.org/ジョン・スミス]と[http://x.org/佐々木]！",
+    "[https://x.org/a]\u00a0km [www.x.org]\u3000b [www.x.org]\u2003b [www.x.org]\u200bb [www.x.org]\x85b",
+    "[https://de.wikipedia.org/wiki/Öl_(Ä)] [https://ru.wikipedia.org/wiki/Москва], [http://x.org/%E7%8B%97].",
     "[🏴󠁧󠁢󠁥󠁮󠁧󠁿] [1️⃣] [#️⃣] [©️] [⬅️] [▶️] [㊗️] © → ™",
     "3 men, 2 a.m., 10 miles, 5 the, F16 m, 2016",
     "3 hübsche, 4 müde, 5 große und 2 süße Hunde",  # no hours, metres and grams: RE2 takes ü for no letter of a word

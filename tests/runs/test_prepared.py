@@ -6,8 +6,10 @@ import itertools
 import json
 import os
 import re
+import shutil
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -110,6 +112,23 @@ def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(
     write_pairs(tmp_path, [*PAIRS[:-1], ("Zebras zoom.", "Zebras zoomen.")])
     experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
     assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
+
+
+def test_tokenizers_that_were_not_learned_for_prepared_data_are_not_replaced(short, undisturbed, tmp_path):
+    """Those of another run, and what somebody has put beside such as may be replaced; an empty folder may be."""
+    shared = with_data(short, prepared=str(tmp_path / "shared"))
+    tokenizer = tmp_path / "shared" / "tokenizer"
+    tokenizer.mkdir(parents=True)
+    experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
+    (tokenizer / "mine.model").write_text("mine")
+    smaller = shared.model_copy(update={"tokenizer": shared.tokenizer.model_copy(update={"vocab_size": 400})})
+    of_run = with_data(short, prepared=str(shutil.copytree(undisturbed.path, tmp_path / "other")))
+    for recipe, name in (smaller, r"mine\.model"), (of_run, "SHA256SUMS"):
+        there = Path(recipe.data.prepared) / "tokenizer"
+        before = contents(there)
+        with pytest.raises(UserError, match=rf"tokenizer: not replaced .* holds {name}, .* with data\.prepared$"):
+            experiment.prepare(recipe, tmp_path / "run", Console(quiet=True))
+        assert contents(there) == before
 
 
 def test_nothing_is_prepared_for_a_run_that_has_ended(undisturbed):
@@ -290,6 +309,20 @@ def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console
     assert [found[number] for number in range(25, 31)] == [
         (f"<bt> {source} again", target) for source, target in PAIRS[:6]
     ]
+
+
+@pytest.mark.thorough
+def test_a_training_goes_on_though_its_folder_was_prepared_with_another_tag_since(mixed, tmp_path, console):
+    """The files are the same, and so is what tells them from others without reading them."""
+    shared = with_data(mixed, prepared=str(tmp_path / "shared"))
+    with ctrl_c_after(1):
+        experiment.train(shared, tmp_path / "run")
+    first, second = shared.data.train
+    other = with_data(shared, train=(first, second.model_copy(update={"tag": "<new>"})))
+    experiment.prepare(other, tmp_path / "other", Console(quiet=True))
+    experiment.train(shared, tmp_path / "run", console)
+    said = console.file.getvalue()
+    assert "train: what was prepared differs in tag" in said and "resuming from step 1" in said
 
 
 @pytest.mark.thorough

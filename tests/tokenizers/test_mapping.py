@@ -47,6 +47,15 @@ def test_sentencepiece_is_mapped_token_by_token(old_kind, size):
     np.testing.assert_allclose(mapping.embeddings(embeddings, initial), expected, atol=1e-6)
 
 
+def test_the_old_tokenizer_is_asked_once(monkeypatch):
+    """Some take nearly as long for one text as for a thousand."""
+    old, new = WordPieceTokenizer([*SPECIAL, "do", "##g"]), WordPieceTokenizer([*SPECIAL, "dog", "##dog", "elk"])
+    asked, encode = [], WordPieceTokenizer.encode
+    monkeypatch.setattr(WordPieceTokenizer, "encode", lambda self, texts: asked.append(texts) or encode(self, texts))
+    mapping = map_tokens(old, new)
+    assert asked == [["dog", "dog", "elk"]] and mapping.averaged == {4: [4, 5], 5: [4, 5]} and mapping.new == [6]
+
+
 def test_each_token_is_kept_averaged_or_new():
     old, new = (train_tokenizers(pairs, "bpe", 330).source for pairs in (PAIRS, OTHERS))
     mapping = map_tokens(old, new)

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from tf_transformer.data.lines import Line, LineFile, decoded
+from tf_transformer.data.lines import Line, LineFile, decoded, nothing_to_be_left_out
 from tf_transformer.data.mixture import MadeOfPairs, Pairs, state_of
 from tf_transformer.errors import UserError
 from tf_transformer.files.home import below_home
@@ -51,11 +51,16 @@ class AlignedPairs(MadeOfPairs):
         return None if state is None else [state, self._lines.state()]
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        return iter(self._origin)
+        with nothing_to_be_left_out():
+            yield from self._origin
+
+    def _alignment_lines(self) -> Iterator[Line]:
+        with nothing_to_be_left_out():
+            yield from self._lines
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
         """The pairs, each with its alignment, which is empty where there is none."""
-        lines, path = iter(self._lines), self._lines.path
+        lines, path = self._alignment_lines(), self._lines.path
         number = 0
         for number, (source, target) in enumerate(self, start=1):
             line = next(lines, None)

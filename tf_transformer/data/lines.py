@@ -6,6 +6,7 @@ import io
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -16,6 +17,16 @@ LINES_BETWEEN_LOOKS = 1000
 
 # What reading a gzip file raises that is cut off or damaged.
 GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
+
+# Advice at the end of messages, for pairs of which some may be left out.
+OR_SKIP_DAMAGED = (
+    '; a training, or a source in Python, leaves out what can\'t be read with damaged set to "skip" (data.damaged in a '
+    "recipe)"
+)
+OR_SKIP_INVALID = (
+    '; if just a few lines are damaged, training can leave them out: set invalid_utf8 to "skip" (in a recipe, '
+    "data.invalid_utf8: skip)"
+)
 
 
 class Line(NamedTuple):
@@ -76,8 +87,7 @@ class LineFile:
                 self._check_is_the_same(file, number)
                 raise UserError(
                     f"{self.path}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}): "
-                    "download or compress it again; a training, or a source in Python, leaves out what can't be read "
-                    'with damaged set to "skip" (data.damaged in a recipe)'
+                    f"download or compress it again{OR_SKIP_DAMAGED}"
                 ) from error
             except OSError as error:
                 raise UserError(
@@ -165,6 +175,18 @@ def decoded(line: bytes, name: str, number: int) -> str:
         raise UserError(
             f"{name}, line {number}: not valid UTF-8 at byte {error.start + 1}; convert the file to UTF-8"
         ) from None
+
+
+@contextmanager
+def nothing_to_be_left_out() -> Iterator[None]:
+    """Within it, errors don't advise to leave damaged lines out."""
+    try:
+        yield
+    except UserError as error:
+        told = str(error).removesuffix(OR_SKIP_DAMAGED).removesuffix(OR_SKIP_INVALID)
+        if told == str(error):
+            raise
+        raise UserError(told) from error.__cause__
 
 
 def damaged_gzip(name: str, error: Exception, number: int) -> UserError:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tf_transformer.data.failures import Source
-from tf_transformer.data.lines import Line, LineFile
+from tf_transformer.data.lines import OR_SKIP_INVALID, Line, LineFile
 from tf_transformer.data.tfds import TfdsPairs
 from tf_transformer.errors import UserError
 from tf_transformer.files.home import below_home
@@ -83,9 +83,8 @@ class _FileSource(Source):
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{line.path}, line {line.number}: invalid UTF-8 (byte 0x{line.content[error.start]:02x}, "
-                f"the line's {error.start + 1}.): convert the file to UTF-8, as with iconv -f LATIN1 -t UTF-8; if just "
-                'a few lines are damaged, training can leave them out: set invalid_utf8 to "skip" (in a recipe, '
-                "data.invalid_utf8: skip)"
+                f"the line's {error.start + 1}.): convert the file to UTF-8, as with iconv -f LATIN1 -t UTF-8"
+                f"{OR_SKIP_INVALID}"
             ) from error
 
 

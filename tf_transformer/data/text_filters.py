@@ -226,7 +226,8 @@ def _letters_of(script: str | None) -> regex.Pattern | None:
     try:
         if not all(map(str.isidentifier, names)):
             raise regex.error("no name")
-        any_of = "".join(rf"\p{{Script={name}}}" for name in names)
+        # Extensions, since the script of "ー", which kana share, and of Arabic's tatweel is Common.
+        any_of = "".join(rf"\p{{Script_Extensions={name}}}" for name in names)
         return regex.compile(rf"[[{any_of}]&&\p{{L}}]+", flags=regex.VERSION1)
     except regex.error:
         raise UserError(

@@ -92,7 +92,7 @@ def _tfds(recipe: Recipe, where: str) -> Pairs:
 
 
 def _trees(recipe: Recipe, where: str) -> Pairs:
-    return TreePairs(TreeFiles(_root(recipe) / where), recipe.data.tags)
+    return TreePairs(TreeFiles(_root(recipe) / where, recipe.data.tags), recipe.data.tags)
 
 
 def _none(recipe: Recipe, where: None) -> Pairs:

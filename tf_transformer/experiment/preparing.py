@@ -18,12 +18,14 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
+from tf_transformer.files.checksums import CHECKSUMS
 from tf_transformer.files.home import below_home
 from tf_transformer.files.whole import put_in_place
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning, find_beginning, run_of
 from tf_transformer.tokenizers import TokenizerPair, train_parsing_tokenizers, train_tokenizers
+from tf_transformer.tokenizers.pair import DESCRIPTION
 
 LEARNED_FROM = "learned_from.json"  # beside the tokenizers: what they were learned from
 
@@ -119,7 +121,7 @@ def prepare_data(
     limits = {"max_length": recipe.data.max_length, "max_ratio": recipe.data.max_ratio}
     # First what is small, so that a mistake in it is told at once.
     validation, train = (
-        prepare_pairs(pairs, tokenizers, folder / split, **limits, settings=_settings(recipe, split), console=console)
+        prepare_pairs(pairs, tokenizers, folder / split, **limits, settings=settings_of(recipe, split), console=console)
         for split, pairs in (("validation", validation_pairs), ("train", train_pairs))
     )
     return PreparedData(tokenizers, train, validation)
@@ -162,7 +164,7 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
     learned_from = {
         "task": recipe.task,
         "tokenizer": wanted.model_dump(exclude={"keep"}),
-        "data": _settings(recipe, "train"),
+        "data": settings_of(recipe, "train"),
         "state": state_of(pairs),
     }
     text = json.dumps(learned_from, indent=2) + "\n"
@@ -171,6 +173,8 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
         record = there / LEARNED_FROM
         if learned_from["state"] and record.is_file() and record.read_text(encoding="utf-8") == text:
             return TokenizerPair.load(there)
+        if there.exists():
+            _check_replaceable(there)
         if recipe.task == "parsing":
             tokenizers = train_parsing_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
         else:
@@ -189,6 +193,21 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
     return tokenizers
 
 
+def _check_replaceable(folder: Path) -> None:
+    """Raises a UserError where a folder, which learned tokenizers would replace, holds anything but such."""
+    names = {path.name for path in folder.iterdir()}
+    others = names
+    if LEARNED_FROM in names:
+        own = (LEARNED_FROM, DESCRIPTION, CHECKSUMS)
+        of_pair = ("joint", "source", "target")
+        others = {name for name in names if name not in own and name.split(".")[0] not in ("", *of_pair)}
+    if others:
+        raise UserError(
+            f"{folder}: not replaced by a vocabulary learned for this recipe, since it holds {min(others)}, which is "
+            "not of prepared data; give another folder with data.prepared"
+        )
+
+
 def _check_placeholders(recipe: Recipe, tokenizers: TokenizerPair) -> None:
     """Raises a UserError where tokenizers, which only another run's can be, have no placeholders that are wanted."""
     if recipe.data.placeholders and not (tokenizers.source.placeholder_ids and tokenizers.target.placeholder_ids):
@@ -199,7 +218,7 @@ def _check_placeholders(recipe: Recipe, tokenizers: TokenizerPair) -> None:
         )
 
 
-def _settings(recipe: Recipe, split: str) -> dict[str, Any]:
+def settings_of(recipe: Recipe, split: str) -> dict[str, Any]:
     """What decides which pairs a split has, but for what its files hold."""
     data = recipe.data
     sources = data.sources() if split == "train" else ()

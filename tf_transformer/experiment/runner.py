@@ -27,7 +27,13 @@ from tf_transformer.experiment.compiling import check_freeze, make_model, token_
 from tf_transformer.experiment.corpus import open_also, open_source
 from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin, tell_frozen
 from tf_transformer.experiment.fitting import fit
-from tf_transformer.experiment.preparing import lines_left_out, prepare_data, prepared_folder, tell_data
+from tf_transformer.experiment.preparing import (
+    lines_left_out,
+    prepare_data,
+    prepared_folder,
+    settings_of,
+    tell_data,
+)
 from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.model_card.facts import versions
 from tf_transformer.model_card.files import renewed
@@ -229,7 +235,10 @@ def _known_corpus(recipe: Recipe, run: RunDirectory, splits: _Splits) -> dict[st
     """The fingerprints of a training that goes on, by split, as they are known before its data is prepared."""
     folder = prepared_folder(recipe, run)
     of_training = {"train": splits.train, "validation": splits.validation}
-    known = {split: known_fingerprint(pairs, folder / split) for split, pairs in of_training.items()}
+    known = {
+        split: known_fingerprint(pairs, folder / split, settings_of(recipe, split))
+        for split, pairs in of_training.items()
+    }
     return known | splits.corpus_of_test
 
 

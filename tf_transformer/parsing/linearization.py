@@ -20,7 +20,7 @@ def linearise(tree: Tree, tags: bool = False) -> list[str]:
         tags: Whether a word is written as its part-of-speech tag, and not as `XX`.
 
     Raises:
-        UserError: A constituent has no label, or no words.
+        UserError: A constituent has no label, or no words; or a word has no tag that is to be written.
 
     Example:
         >>> from tf_transformer.parsing import read_tree
@@ -32,6 +32,8 @@ def linearise(tree: Tree, tags: bool = False) -> list[str]:
     tokens = []
     for kind, node in tree.walk():
         if kind is LEAF:
+            if tags and not node.tag:
+                raise UserError(f"the word {node.word!r} in {str(tree)[:80]} has no tag: give each word one, (NN dog)")
             tokens.append(node.tag if tags else WORD)
         elif not node.label or not node.children:
             raise UserError(

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from tf_transformer.data.lines import GZIP_ERRORS, LineFile, one_line
+from tf_transformer.data.lines import LineFile, nothing_to_be_left_out
 from tf_transformer.errors import UserError
 from tf_transformer.files.home import below_home
 from tf_transformer.parsing.tree import Leaf, Tree
@@ -39,6 +39,7 @@ class TreeFiles:
 
     Args:
         paths: A file, or a list of files.
+        tags: Whether each word must have a tag; `( dog)` has none.
 
     Raises:
         UserError: At once, where a file is missing, a folder or unreadable. While iterating, where brackets are
@@ -55,11 +56,12 @@ class TreeFiles:
         ( (S (NP-SBJ (NNS Dogs)) (VP (VBP bark))))
     """
 
-    def __init__(self, paths: StrPath | Sequence[StrPath]):
+    def __init__(self, paths: StrPath | Sequence[StrPath], tags: bool = False):
         if isinstance(paths, StrPath):
             paths = [paths]
         if not paths:
             raise UserError("no file of trees was given: give at least one")
+        self._tags = tags
         self._files = [LineFile(below_home(path)) for path in paths]
 
     def state(self) -> list:
@@ -69,7 +71,7 @@ class TreeFiles:
     def __iter__(self) -> Iterator[Tree]:
         for file in self._files:
             tree = None
-            for tree in _trees(_texts(file)):
+            for tree in _trees(_texts(file), self._tags):
                 yield tree
             if tree is None:
                 raise UserError(f"no trees in {file.path}: {_ADVICE}")
@@ -96,7 +98,7 @@ def read_tree(text: str) -> Tree:
 
 def _texts(file: LineFile) -> Iterator[tuple[str, str]]:
     """The lines of a file, each with the name of its place."""
-    try:
+    with nothing_to_be_left_out():
         for line in file:
             place = f"{line.path}, line {line.number}"
             try:
@@ -106,16 +108,9 @@ def _texts(file: LineFile) -> Iterator[tuple[str, str]]:
                     f"{place}: invalid UTF-8 (byte 0x{line.content[error.start]:02x}, the line's {error.start + 1}.): "
                     "convert the file to UTF-8"
                 ) from error
-    except UserError as error:
-        if isinstance(error.__cause__, GZIP_ERRORS):  # its advice is for pairs, of which some can be left out
-            reason = one_line(error.__cause__)
-            raise UserError(
-                f"{file.path}: incomplete or damaged gzip file ({reason}): download or compress it again"
-            ) from error
-        raise
 
 
-def _trees(texts: Iterable[tuple[str, str]]) -> Iterator[Tree]:
+def _trees(texts: Iterable[tuple[str, str]], tags: bool = False) -> Iterator[Tree]:
     """Puts the brackets of successive lines together."""
     path: list[tuple[str, list]] = []  # the brackets that are open: label and content of each
     begun = ""
@@ -134,7 +129,7 @@ def _trees(texts: Iterable[tuple[str, str]]) -> Iterator[Tree]:
             if opens:
                 path.append((part[1], []))
             elif closes:
-                content = _content(*path.pop(), begun)
+                content = _content(*path.pop(), begun, tags)
                 if path:
                     path[-1][1].extend(content)
                 else:
@@ -145,7 +140,7 @@ def _trees(texts: Iterable[tuple[str, str]]) -> Iterator[Tree]:
         raise UserError(f"{begun}: {len(path)} brackets of the tree are not closed: {_ADVICE}")
 
 
-def _content(label: str, inside: list[Tree | Leaf | str], place: str) -> list[Tree | Leaf]:
+def _content(label: str, inside: list[Tree | Leaf | str], place: str, tags: bool) -> list[Tree | Leaf]:
     """What a bracket that is closed stands for: a constituent, or words of one tag."""
     if not inside:
         raise UserError(f"{place}: a bracket ({label}) without words in the tree: {_ADVICE}")
@@ -154,4 +149,9 @@ def _content(label: str, inside: list[Tree | Leaf | str], place: str) -> list[Tr
         return [Tree(label, inside)]
     if len(words) < len(inside):
         raise UserError(f"{place}: {words[0][:40]!r} in the tree is next to brackets: give each word a tag, (NN dog)")
+    if tags and not label:
+        raise UserError(
+            f"{place}: {words[0][:40]!r} in the tree has no tag: give each word a tag, (NN dog), or set data.tags "
+            "to false"
+        )
     return [Leaf(label, word) for word in words]

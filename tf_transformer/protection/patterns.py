@@ -8,10 +8,17 @@ from tf_transformer.protection.placeholders import CLOSING, OPENING
 MARKED = f"{OPENING}[^{OPENING}{CLOSING}]*{CLOSING}"
 PARTS_OF_MARKED = f"(?s)^{OPENING}(?:([^|]*)\\|)?(.*){CLOSING}$"
 
+# What ends a link, beside the marks below. Blanks are written out, since \s is not the same in RE2 as in `re`. Chinese
+# and Japanese have none between a link and the next word: there a mark ends it, and hiragana, as of particles, do. Any
+# other letter may be of its path.
+_NOT_IN_LINK = (
+    "\x01-\x20\x7f-\xa0\u1680\u2000-\u200b\u2028\u2029\u202f\u205f"
+    "\u3000-\u3004\u3008-\u3020\u3030-\u309f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+)
 # A link may end in a bracket that was opened in it: https://en.wikipedia.org/wiki/Mercury_(planet)
-_IN_LINK = rf"""[^\s<>"(){OPENING}{CLOSING}]"""
+_IN_LINK = rf"""[^{_NOT_IN_LINK}<>"(){OPENING}{CLOSING}]"""
 _BRACKETS = rf"\((?:{_IN_LINK}|\({_IN_LINK}*\))*\)"
-_LINK_END = rf"""[^\s<>"(){OPENING}{CLOSING}.,;:!?'”’«»\]}}]"""
+_LINK_END = rf"""[^{_NOT_IN_LINK}<>"(){OPENING}{CLOSING}.,;:!?'”’«»\]}}]"""
 _LINK = (
     rf"(?:(?:https?|ftp)://|www\.)(?:{_IN_LINK}|{_BRACKETS}|\))*(?:{_LINK_END}|{_BRACKETS})"
     rf"(?:\({_IN_LINK}*{_LINK_END})?"  # one that is never closed

@@ -13,10 +13,13 @@ from tf_transformer.runs.directory import RunDirectory
 if TYPE_CHECKING:
     from tf_transformer.recipe.settings import Recipe
 
-# What these say is the origin's wherever the recipe says nothing, but for two keys: how the origin's sizes were given,
-# and what it did with the tokenizer of its own origin.
-FILLED = ("model", "tokenizer")
-OWN = ("preset", "keep")
+# These keys are the origin's wherever the recipe says nothing. Of two sections all keys but one each: how the origin's
+# sizes were given, and what it did with the tokenizer of its own origin.
+FILLED = {
+    "model": [key for key in SECTIONS["model"].model_fields if key != "preset"],
+    "tokenizer": [key for key in SECTIONS["tokenizer"].model_fields if key != "keep"],
+    "data": ["source_language", "target_language"],
+}
 
 
 def origin_run(path: str | Path) -> RunDirectory:
@@ -39,10 +42,10 @@ def origin_run(path: str | Path) -> RunDirectory:
 def left_to_origin(settings: dict[str, Any]) -> dict[str, list[str]]:
     """The keys that settings, not checked yet, leave to the recipe of their `init_from`, by section."""
     left = {}
-    for section in FILLED if isinstance(settings.get("init_from"), str) else ():
+    for section, keys in FILLED.items() if isinstance(settings.get("init_from"), str) else ():
         given = settings.get(section) or {}
         if isinstance(given, dict):
-            left[section] = [key for key in SECTIONS[section].model_fields if key not in given and key not in OWN]
+            left[section] = [key for key in keys if key not in given]
     return {section: keys for section, keys in left.items() if keys}
 
 

@@ -126,10 +126,19 @@ def test_a_mistake_in_the_text_is_told_with_its_place(tmp_path):
 
 def test_they_are_made_once(tmp_path, console):
     pairs = Counted(numbered(50), state=["same"])
-    made = prepare(pairs, tmp_path / "train", console=console)
-    again = prepare(pairs, tmp_path / "train", console=console)
+    made = prepare(pairs, tmp_path / "train", console=console, tag=(None,))
+    again = prepare(pairs, tmp_path / "train", console=console, tag=(None,))
     assert pairs.passes == 1 and texts_of(again) == texts_of(made) and console.file.getvalue() == ""
-    assert preparing.known_fingerprint(pairs, tmp_path / "train") == made.manifest.fingerprint and pairs.passes == 1
+    known = preparing.known_fingerprint(pairs, tmp_path / "train", {"tag": (None,)})
+    assert known == made.manifest.fingerprint and pairs.passes == 1
+
+
+@pytest.mark.parametrize("settings", [{"tag": ["<bt>"]}, {"tag": [None], "noise": [{"typos": 0.5}]}])
+def test_what_was_prepared_with_another_tag_or_noise_tells_nothing_of_the_texts(tmp_path, settings):
+    """Their files are the same, and so is their state."""
+    prepare(Counted(numbered(50), state=["same"]), tmp_path / "train", tag=[None])
+    texts = Counted(numbered(40), state=["same"])
+    assert preparing.known_fingerprint(texts, tmp_path / "train", settings) == fingerprint(numbered(40))
 
 
 def test_a_copied_corpus_is_looked_at_but_not_tokenised_again(tmp_path, console, monkeypatch):

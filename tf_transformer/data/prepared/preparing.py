@@ -46,6 +46,7 @@ from tf_transformer.files.whole import AGAIN, put_in_place, sync
 PART = 20_000
 
 SETTINGS = "settings.json"  # beside the parts: what they were made with
+_OF_TOKENS = ("max_length", "max_ratio", "tokenizer")  # settings that change no text
 
 
 def prepare_pairs(
@@ -88,11 +89,21 @@ def prepare_pairs(
             return prepared
 
 
-def known_fingerprint(pairs: Pairs, folder: Path) -> str:
-    """The fingerprint of a split; a pass over its texts only where it may be another than was prepared."""
+def known_fingerprint(pairs: Pairs, folder: Path, settings: dict[str, Any]) -> str:
+    """The fingerprint of a split; a pass over its texts only where it may be another than was prepared.
+
+    Args:
+        pairs: the split.
+        folder: where it is prepared; there may be nothing, or another recipe's.
+        settings: as for `prepare_pairs`. A tag and noise change the texts, and not the state of their files.
+    """
     manifest = Manifest.read(folder)
     state = state_of(pairs)
-    return manifest.fingerprint if manifest and state and manifest.state == state else fingerprint(pairs)
+    if manifest and state and manifest.state == state:
+        of_texts = {key: value for key, value in manifest.settings.items() if key not in _OF_TOKENS}
+        if of_texts == json.loads(json.dumps(settings)):
+            return manifest.fingerprint
+    return fingerprint(pairs)
 
 
 def checksum_of(tokenizers) -> str:
