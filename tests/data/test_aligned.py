@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tf_transformer.data.aligned import AlignedPairs, rows_of, token_links
+from tf_transformer.data.changed import TaggedPairs
 from tf_transformer.data.fingerprint import fingerprint
-from tf_transformer.data.mixture import Mixture, TaggedPairs, WeightedSource, state_of
+from tf_transformer.data.mixture import Mixture, WeightedSource
+from tf_transformer.data.pairs import state_of
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
 from tf_transformer.inspection.pharaoh import as_pharaoh, word_links

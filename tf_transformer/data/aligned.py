@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from tf_transformer.data.lines import Line, LineFile, decoded
-from tf_transformer.data.mixture import MadeOfPairs, Pairs, state_of
+from tf_transformer.data.pairs import DerivedPairs, Pairs, state_of
 from tf_transformer.errors import UserError
 from tf_transformer.files.home import below_home
 from tf_transformer.inspection.spans import words_of_tokens
@@ -19,7 +19,7 @@ from tf_transformer.inspection.spans import words_of_tokens
 _PHARAOH = re.compile(r"\d{1,9}-\d{1,9}(\s+\d{1,9}-\d{1,9})*")
 
 
-class AlignedPairs(MadeOfPairs):
+class AlignedPairs(DerivedPairs):
     r"""Pairs with an alignment of their words, in the form of the decoder Pharaoh: `0-0 1-2`.
 
     Words are what stands between blanks, counted from 0, the source's first. A blank line says nothing of its pair.

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tf_transformer.data.failures import Source
 from tf_transformer.data.lines import Line, LineFile
+from tf_transformer.data.pairs import Source
 from tf_transformer.data.tfds import TfdsPairs
 from tf_transformer.errors import UserError
 from tf_transformer.files.home import below_home

@@ -15,7 +15,7 @@ from rich.console import Console
 from tf_transformer.backend import check_is_tensorflow
 from tf_transformer.data.batching import check_batch_tokens
 from tf_transformer.data.fingerprint import fingerprint
-from tf_transformer.data.mixture import Pairs
+from tf_transformer.data.pairs import Pairs
 from tf_transformer.data.prepared.preparing import known_fingerprint
 from tf_transformer.distributed.cluster import is_chief
 from tf_transformer.distributed.multi_worker import check_agreement, chief_first, telling_lost_workers, wait_for_all
@@ -121,7 +121,7 @@ def _train(
     # Now, so that a mistake in them is told before the others are prepared.
     corpus_of_test = {"test": fingerprint(test_pairs)} if test_pairs else {}
     corpus_of_also = {name: fingerprint(pairs) for name, pairs in also.items()}
-    for line in lines_left_out(test_pairs):
+    for line in lines_left_out(test_pairs) if test_pairs else []:
         console.print(f"test: {line}", highlight=False, markup=False)
     if chief and not beginning.goes_on:
         run = RunDirectory.create(run.path)

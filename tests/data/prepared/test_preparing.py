@@ -19,8 +19,9 @@ from tests.bounded import eventually, started
 from tests.data.prepared.small import FEW, prepare, texts_of
 from tests.data.test_batching import judged, texts
 from tests.tiny_run import write_pairs
+from tf_transformer.data.changed import TaggedPairs
 from tf_transformer.data.fingerprint import fingerprint
-from tf_transformer.data.mixture import Mixture, TaggedPairs, WeightedSource
+from tf_transformer.data.mixture import Mixture, WeightedSource
 from tf_transformer.data.prepared import preparing
 from tf_transformer.data.prepared.store import MANIFEST, PreparedPairs
 from tf_transformer.data.sources import TextFiles
