@@ -73,7 +73,7 @@ class AlignedPairs(DerivedPairs):
             )
 
     def _alignment(self, line: Line, source: str, target: str) -> str:
-        text = decoded(line.content, str(line.path), line.number).strip()
+        text = decoded(line.content, line.path, line.number).strip()
         if not text:
             return ""
         if not _PHARAOH.fullmatch(text):

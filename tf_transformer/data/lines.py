@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, reason
 
 # A change in the middle of a long file is to be noticed before much of it is read.
 LINES_BETWEEN_LOOKS = 1000
 
 # What reading a gzip file raises that is cut off or damaged.
 GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
+
+_PACK_AGAIN = "download or compress it again"
 
 
 class Line(NamedTuple):
@@ -44,6 +46,7 @@ class LineFile:
 
     Args:
         path: The file.
+        advice: What to do about a gzip file that is damaged, for the error.
 
     Raises:
         UserError: It is missing, a folder or unreadable.
@@ -58,8 +61,9 @@ class LineFile:
         Soundness(lines=2, damage=None)
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, advice: str = _PACK_AGAIN):
         self.path = path
+        self._advice = advice
         with open_lines(path) as file:
             self._first_look = _look(file)
 
@@ -74,14 +78,10 @@ class LineFile:
                         self._check_is_the_same(file, number)
             except GZIP_ERRORS as error:
                 self._check_is_the_same(file, number)
-                raise UserError(
-                    f"{self.path}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}): "
-                    "download or compress it again; a training, or a source in Python, leaves out what can't be read "
-                    'with damaged set to "skip" (data.damaged in a recipe)'
-                ) from error
+                raise damaged_gzip(self.path, error, number, self._advice) from error
             except OSError as error:
                 raise UserError(
-                    f"cannot read {self.path} ({one_line(error)}; after line {number:,}): check its disk"
+                    f"cannot read {self.path} ({reason(error)}; after line {number:,}): check its disk"
                 ) from error
             self._check_is_the_same(file, number)
 
@@ -103,7 +103,7 @@ class LineFile:
             if isinstance(error.__cause__, EOFError):
                 return Soundness(number, f"is cut off after line {number:,}")
             if isinstance(error.__cause__, GZIP_ERRORS):
-                return Soundness(0, f"is damaged ({one_line(error.__cause__)})")
+                return Soundness(0, f"is damaged ({reason(error.__cause__)})")
             raise
         return Soundness(number, None)
 
@@ -153,26 +153,24 @@ def numbered_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[tuple[int
         yield number, line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def decoded(line: bytes, name: str, number: int) -> str:
-    """A line as text.
+def decoded(
+    text: bytes, name: str | Path, number: int, advice: str = "convert the file to UTF-8", unit: str = "line"
+) -> str:
+    """A line, or another unit of a corpus, as text.
 
     Raises:
-        UserError: it is not UTF-8; the file's name and the line's number are told.
+        UserError: it is not UTF-8; the file's name, the line's number and what to do are told.
     """
     try:
-        return line.decode("utf-8")
+        return text.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{name}, line {number}: not valid UTF-8 at byte {error.start + 1}; convert the file to UTF-8"
-        ) from None
+        byte = f"byte {error.start + 1} (0x{text[error.start]:02x})"
+        raise UserError(f"{name}, {unit} {number}: not valid UTF-8 at {byte}; {advice}") from None
 
 
-def damaged_gzip(name: str, error: Exception, number: int) -> UserError:
+def damaged_gzip(name: str | Path, error: Exception, number: int, advice: str = _PACK_AGAIN) -> UserError:
     """The error of a gzip file that can't be read after so many lines."""
-    return UserError(
-        f"{name}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}); download or compress it "
-        "again"
-    )
+    return UserError(f"{name}: incomplete or damaged gzip file ({reason(error)}; after line {number:,}); {advice}")
 
 
 def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:
@@ -186,9 +184,3 @@ def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:
 def _look(file: BinaryIO) -> tuple[int, int]:
     state = os.fstat(file.fileno())
     return state.st_size, state.st_mtime_ns
-
-
-def one_line(error: Exception, limit: int = 300) -> str:
-    """Gives an error's message in one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= limit else text[:limit] + "..."

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.errors import UserError, check_is_list
+from tf_transformer.errors import UserError, check_is_list, reason
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.model_card.files import task
 from tf_transformer.runs.directory import RunDirectory, is_run
@@ -244,8 +244,7 @@ def _loaded(path: Path, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except Exception as error:  # whatever a damaged file makes TensorFlow raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
+        raise UserError(f"{path}: the SavedModel can't be loaded ({reason(error)}); export it again") from error
 
 
 def _load_with_tensorflow(path: Path, name: str) -> Callable[..., dict[str, Any]] | None:

@@ -117,7 +117,7 @@ def test_a_mistake_in_the_text_is_told_with_its_place(tmp_path):
     lines = source.read_bytes().splitlines(keepends=True)
     lines[149] = b"\xff\n"
     source.write_bytes(b"".join(lines))
-    with pytest.raises(UserError, match=r"pairs\.en, line 150: invalid UTF-8"):
+    with pytest.raises(UserError, match=r"pairs\.en, line 150: not valid UTF-8"):
         prepare(TextFiles(source, target), tmp_path / "store" / "train")
     assert not (tmp_path / "store" / "train").exists()
 
