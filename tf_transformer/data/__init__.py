@@ -10,6 +10,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "demo": ["DemoSource"],
         "failures": ["original_errors"],
         "filters": ["PairCounts", "count_pairs"],
+        "links": ["as_pharaoh", "word_links"],
         "noise": ["Noise"],
         "placeholders": ["PlaceholderPairs"],
         "sources": ["TextFiles", "TfdsSource", "TsvFile"],
