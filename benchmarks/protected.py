@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from tf_transformer.data.masked import SAMPLE
+from tf_transformer.data.placeholders import SAMPLE
 from tf_transformer.data.word_pairs import WORD, learn_word_pairs
 from tf_transformer.evaluation.scores import score_translations
 

@@ -23,9 +23,10 @@ def check_is_list(texts: Any, name: str) -> None:
 
 
 def reason(error: Exception) -> str:
-    """Why something failed, in one line: the system's word for it, or the error's own first line."""
+    """Why something failed, in one line: the system's word for it, or the error's own message, cut where it is long."""
     text = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
-    return (text.strip() or type(error).__name__).splitlines()[0][:300]
+    text = " ".join(text.split()) or type(error).__name__
+    return text if len(text) <= 300 else text[:300] + "..."
 
 
 def why_not_written(error: Exception) -> str:

@@ -1,17 +1,16 @@
-"""Alignments as word aligners write them, and from words to tokens and back."""
+"""Pairs with alignments as word aligners write them."""
 
 import gzip
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tf_transformer.data.aligned import AlignedPairs, rows_of, token_links
+from tf_transformer.data.aligned import AlignedPairs, rows_of
+from tf_transformer.data.changed import TaggedPairs
 from tf_transformer.data.fingerprint import fingerprint
-from tf_transformer.data.mixture import Mixture, TaggedPairs, WeightedSource, state_of
+from tf_transformer.data.mixture import Mixture, WeightedSource
+from tf_transformer.data.pairs import state_of
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
-from tf_transformer.inspection.pharaoh import as_pharaoh, word_links
 
 PAIRS = [("a green  dog", "ein grüner Hund"), ("a cat .", "eine Katze."), ("", "nichts")]
 
@@ -104,11 +103,6 @@ def test_a_change_of_the_alignments_changes_what_tells_a_corpus(tmp_path):
     assert fingerprint([("a dog", "ein Hund"), ("a cat", "eine Katze")]) == "2 pairs, CRC-32 15d08c8c"
 
 
-# -- words and tokens ----
-
-words = st.lists(st.text("abcäß.,'😀", min_size=1, max_size=6), min_size=1, max_size=6)
-
-
 @pytest.mark.parametrize("side", ["en", "de", "align"])
 @pytest.mark.parametrize("damage", ["cut off", "not UTF-8"])
 def test_damage_is_told_without_advice_to_leave_lines_out(tmp_path, side, damage):
@@ -122,40 +116,3 @@ def test_damage_is_told_without_advice_to_leave_lines_out(tmp_path, side, damage
     with pytest.raises(UserError, match=rf"{side}\.gz(: incomplete or damaged gzip|, line 1: )") as error:
         list(AlignedPairs(texts, tmp_path / "align.gz").rows())
     assert "skip" not in str(error.value)
-
-
-@st.composite
-def split_texts(draw):
-    """A text and tokens of it as SentencePiece has them, of which none has characters of two words."""
-    of_text = draw(words)
-    tokens = []
-    for word in of_text:
-        cuts = draw(st.sets(st.integers(1, len(word) - 1))) if len(word) > 1 else set()
-        bounds = [0, *sorted(cuts), len(word)]
-        pieces = [word[begin:end] for begin, end in zip(bounds[:-1], bounds[1:], strict=True)]
-        tokens += ["▁" + pieces[0], *pieces[1:]]
-    return " ".join(of_text), [*tokens, "</s>"], len(of_text)
-
-
-@given(source=split_texts(), target=split_texts(), data=st.data())
-def test_links_of_words_made_links_of_tokens_are_the_same_links_of_words(source, target, data):
-    (source_text, source_tokens, source_words), (target_text, target_tokens, target_words) = source, target
-    pairs = st.tuples(st.integers(0, source_words - 1), st.integers(0, target_words - 1))
-    links = sorted(data.draw(st.sets(pairs)))
-    found = token_links(source_tokens, source_text, target_tokens, target_text, as_pharaoh(links))
-    token_pairs = [(int(link) >> 16, int(link) & 0xFFFF) for link in found]
-    assert token_pairs == sorted(set(token_pairs))
-    # Each link of tokens belongs to one of words, and all tokens of the two words are linked.
-    back = set()
-    for target_token, source_token in token_pairs:
-        alignment = [source_token if token == target_token else -1 for token in range(len(target_tokens))]
-        back |= set(word_links(source_text, target_text, source_tokens, target_tokens, alignment))
-    assert sorted(back) == links
-
-    def tokens_of(tokens, word):
-        starts = [token.startswith("▁") for token in tokens[:-1]]
-        return sum(sum(starts[: at + 1]) == word + 1 for at in range(len(starts)))
-
-    assert len(token_pairs) == sum(
-        tokens_of(source_tokens, source) * tokens_of(target_tokens, target) for source, target in links
-    )

@@ -163,7 +163,7 @@ def test_of_a_relative_path_the_folder_is_told_that_it_is_looked_for_in(tmp_path
 
 def test_invalid_utf8_tells_file_and_line(tmp_path):
     message = told(lambda: files(tmp_path, "a\nb\nc\n", b"x\ny\xff\nz\n"))
-    assert f"{tmp_path / 't.de'}, line 2: invalid UTF-8 (byte 0xff" in message
+    assert f"{tmp_path / 't.de'}, line 2: not valid UTF-8 at byte 2 (0xff)" in message
     assert 'invalid_utf8 to "skip"' in message
 
 
@@ -203,7 +203,7 @@ def test_tsv_without_a_tab(tmp_path):
 
 def test_tsv_invalid_utf8_matters_in_the_columns_used(tmp_path):
     path = write(tmp_path / "pairs.tsv", b"a\tb\t\xff\nc\xff\td\ne\tf\n")
-    assert f"{path}, line 2: invalid UTF-8" in told(lambda: TsvFile(path))
+    assert f"{path}, line 2: not valid UTF-8" in told(lambda: TsvFile(path))
     source = TsvFile(path, invalid_utf8="skip")
     assert list(source) == [("a", "b"), ("e", "f")]
     assert source.skipped == 1

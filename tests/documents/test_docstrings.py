@@ -21,7 +21,7 @@ LONG = {
     f"tf_transformer.{name}"
     for name in (
         *("experiment.exporting", "experiment.runner", "experiment.scoring", "export.saved_model"),
-        *("inspection.pharaoh", "inspection.sentence"),
+        *("inspection.aligning", "inspection.sentence"),
         *("tensorboard.board", "tensorboard.page", "training.data_wait"),
     )
 }

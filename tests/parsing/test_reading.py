@@ -82,7 +82,7 @@ def test_files_come_one_after_the_other_and_are_streamed(tmp_path):
         (f"{DOGS} ()", 1, "a bracket () without words"),
         (f"{DOGS}\n(S the (NN dog))", 2, "'the' in the tree is next to brackets"),
         (f"{DOGS}\n(S\n(NP (NN dog) barks))", 2, "'barks' in the tree is next to brackets"),
-        (DOGS.encode() + b"\n(S (NN caf\xe9))\n", 2, "invalid UTF-8 (byte 0xe9"),
+        (DOGS.encode() + b"\n(S (NN caf\xe9))\n", 2, "not valid UTF-8 at byte 11 (0xe9)"),
         (f"{DOGS}\n(S {DOGS * 30_000}", 2, "not closed within 100,000"),
     ],
 )

@@ -41,7 +41,7 @@ def test_the_shards_in_any_order_are_the_lines_of_the_file(folder, text, shard_l
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"a\nb\nT\xfcr\n", "line 3: not valid UTF-8 at byte 2; convert"),
+        (b"a\nb\nT\xfcr\n", r"line 3: not valid UTF-8 at byte 2 \(0xfc\); convert"),
         (gzip.compress(b"a dog\n")[:-4], r"incomplete or damaged gzip file \(.*after line 1\)"),
         (None, "does not exist"),
     ],

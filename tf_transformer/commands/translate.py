@@ -209,7 +209,7 @@ def translate(
             from tf_transformer.translation.texts import translate_texts
 
             if alignments:
-                from tf_transformer.inspection.pharaoh import load_align
+                from tf_transformer.inspection.aligning import load_align
 
         function = load_translate(models, changes, engine, load)
         if terms:

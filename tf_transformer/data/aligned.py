@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
-
-import numpy as np
+from collections.abc import Iterator
 
 from tf_transformer.data.lines import Line, LineFile, decoded, nothing_to_be_left_out
-from tf_transformer.data.mixture import MadeOfPairs, Pairs, state_of
+from tf_transformer.data.links import PHARAOH, as_pharaoh, from_pharaoh
+from tf_transformer.data.pairs import DerivedPairs, Pairs, state_of
 from tf_transformer.errors import UserError
 from tf_transformer.files.home import below_home
-from tf_transformer.inspection.spans import words_of_tokens
-
-# Numbers of more digits count no words; Python takes none of very many for a number.
-_PHARAOH = re.compile(r"\d{1,9}-\d{1,9}(\s+\d{1,9}-\d{1,9})*")
 
 
-class AlignedPairs(MadeOfPairs):
+class AlignedPairs(DerivedPairs):
     r"""Pairs with an alignment of their words, in the form of the decoder Pharaoh: `0-0 1-2`.
 
     Words are what stands between blanks, counted from 0, the source's first. A blank line says nothing of its pair.
@@ -54,13 +47,9 @@ class AlignedPairs(MadeOfPairs):
         with nothing_to_be_left_out():
             yield from self._origin
 
-    def _alignment_lines(self) -> Iterator[Line]:
-        with nothing_to_be_left_out():
-            yield from self._lines
-
     def rows(self) -> Iterator[tuple[str, str, str]]:
         """The pairs, each with its alignment, which is empty where there is none."""
-        lines, path = self._alignment_lines(), self._lines.path
+        lines, path = iter(self._lines), self._lines.path
         number = 0
         for number, (source, target) in enumerate(self, start=1):
             line = next(lines, None)
@@ -78,16 +67,17 @@ class AlignedPairs(MadeOfPairs):
             )
 
     def _alignment(self, line: Line, source: str, target: str) -> str:
-        text = decoded(line.content, str(line.path), line.number).strip()
+        text = decoded(line.content, line.path, line.number).strip()
         if not text:
             return ""
-        if not _PHARAOH.fullmatch(text):
+        if not PHARAOH.fullmatch(text):
             raise UserError(
                 f'{line.path}, line {line.number}: not an alignment such as "0-0 1-2": write the numbers of a source '
                 "and a target word with a hyphen between, and links with blanks between"
             )
         numbers = [len(source.split()) - self._words_before, len(target.split())]
-        for link in _links(text):
+        links = from_pharaoh(text)
+        for link in links:
             for side, word, words in zip(("source", "target"), link, numbers, strict=True):
                 if word >= words:
                     raise UserError(
@@ -96,58 +86,9 @@ class AlignedPairs(MadeOfPairs):
                     )
         if not self._words_before:
             return text
-        return " ".join(f"{source + self._words_before}-{target}" for source, target in _links(text))
+        return as_pharaoh([(source + self._words_before, target) for source, target in links])
 
 
 def rows_of(pairs: Pairs) -> Iterator[tuple[str, ...]]:
     """Pairs, those of `AlignedPairs` with their alignments."""
     return pairs.rows() if isinstance(pairs, AlignedPairs) else iter(pairs)
-
-
-def token_links(
-    source_tokens: Sequence[str], source: str, target_tokens: Sequence[str], target: str, alignment: str
-) -> np.ndarray:
-    """Which tokens belong together: those with characters of words that do; the reverse of `word_links`.
-
-    Args:
-        source_tokens: the source's tokens, as the vocabulary has them; fewer than 65,536.
-        source: what they are the tokens of.
-        target_tokens: those of the target.
-        target: likewise.
-        alignment: of their words, in the Pharaoh form.
-
-    Returns:
-        uint32 (links,), in order: the place of a target token times 65,536, plus that of a source token.
-
-    Example:
-        >>> tokens = ["▁A", "▁green", "house"], "A greenhouse", ["▁Ein", "▁Gewächshaus"], "Ein Gewächshaus"
-        >>> [(int(link) >> 16, int(link) & 0xFFFF) for link in token_links(*tokens, "1-1")]
-        [(1, 1), (1, 2)]
-    """
-    if not alignment:
-        return np.zeros(0, np.uint32)
-    of_source, of_target = (
-        _tokens_of_words(words_of_tokens(tokens, text))
-        for tokens, text in ((source_tokens, source), (target_tokens, target))
-    )
-    links = {
-        target_token << 16 | source_token
-        for source_word, target_word in _links(alignment)
-        for source_token, target_token in product(of_source.get(source_word, ()), of_target.get(target_word, ()))
-    }
-    return np.array(sorted(links), np.uint32)
-
-
-def _tokens_of_words(words: Iterable[range]) -> dict[int, list[int]]:
-    """The tokens of each word, of the words of each token."""
-    found: dict[int, list[int]] = {}
-    for token, of_token in enumerate(words):
-        for word in of_token:
-            found.setdefault(word, []).append(token)
-    return found
-
-
-def _links(alignment: str) -> Iterator[tuple[int, int]]:
-    for link in alignment.split():
-        source, target = link.split("-")
-        yield int(source), int(target)

@@ -86,11 +86,8 @@ def make_batches(
     def length(inputs, labels):
         return tf.maximum(tf.size(inputs[0]), tf.size(labels))
 
-    def rows(bound):
-        return batch_tokens // bound // row_multiple * row_multiple
-
     def filled(inputs, labels):
-        multiple = rows(tf.shape(labels)[1]) if fixed_shapes else row_multiple
+        multiple = rows_of_batch(tf.shape(labels)[1], batch_tokens, row_multiple) if fixed_shapes else row_multiple
         return tf.nest.map_structure(lambda ids: _fill_rows(ids, multiple), (inputs, labels))
 
     def epoch(number):
@@ -111,6 +108,7 @@ def make_batches(
 
     epochs = itertools.count()
     bounds = bucket_bounds(max_length)
+    rows = [rows_of_batch(bound, batch_tokens, row_multiple) for bound in bounds]
     dataset = tf.data.Dataset.from_generator(
         lambda: itertools.chain.from_iterable(map(epoch, numbers())), output_signature=CHUNK_SPEC
     )
@@ -118,18 +116,13 @@ def make_batches(
     dataset = dataset.bucket_by_sequence_length(
         length,
         bucket_boundaries=[bound + 1 for bound in bounds],  # TensorFlow's boundaries are exclusive
-        bucket_batch_sizes=[*map(rows, bounds), 1],  # none is longer than the last bound
+        bucket_batch_sizes=[*rows, 1],  # none is longer than the last bound
         pad_to_bucket_boundary=fixed_shapes,
         padding_values=((PAD_ID, PAD_ID), PAD_ID),
     )
     if fixed_shapes or row_multiple > 1:  # only the last batches of a finite epoch have other numbers of rows
         dataset = dataset.map(filled)
-    options = tf.data.Options()
-    options.deterministic = True
-    # Nothing here is left to tuning, and its thread sleeps for ever longer times, up to a minute, which the end of an
-    # iterator waits for: a validation of 11 seconds would take 20.
-    options.autotune.enabled = False
-    dataset = dataset.with_options(options).prefetch(2)
+    dataset = made_ahead(dataset)
     return dataset.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)) if repeat else dataset
 
 
@@ -174,6 +167,21 @@ def bucket_bounds(max_length: int) -> list[int]:
     while bounds[-1] < max_length:
         bounds.append(min(max(bounds[-1] + 2, bounds[-1] * 11 // 10), max_length))
     return bounds
+
+
+def rows_of_batch(bound: int | tf.Tensor, batch_tokens: int, row_multiple: int) -> int | tf.Tensor:
+    """How many rows of that length a full batch has."""
+    return batch_tokens // bound // row_multiple * row_multiple
+
+
+def made_ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """The same batches in the same order, of which the next two are made while one is trained on."""
+    options = tf.data.Options()
+    options.deterministic = True
+    # Nothing here is left to tuning, and its thread sleeps for ever longer times, up to a minute, which the end of an
+    # iterator waits for: a validation of 11 seconds would take 20.
+    options.autotune.enabled = False
+    return batches.with_options(options).prefetch(2)
 
 
 def padding_share(batches: tf.data.Dataset, first: int | None = None) -> float:

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from tf_transformer.data import demo_lexicon as lexicon
 from tf_transformer.data.demo_lexicon import Noun, NounPhrase, Pronoun, Verb, inflect, join_words
+from tf_transformer.data.pairs import Source
 from tf_transformer.errors import UserError
 
 SIZES = {"train": 12_000, "validation": 300, "test": 300}
@@ -263,7 +264,7 @@ class _Writer:
 
 
 @cache
-def _pairs(split: str) -> tuple[tuple[str, str], ...]:
+def _pairs_of(split: str) -> tuple[tuple[str, str], ...]:
     writer = _Writer(split)
     pairs: dict[str, str] = {}
     while len(pairs) < SIZES[split]:
@@ -277,7 +278,7 @@ def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-class DemoSource:
+class DemoSource(Source):
     """One split of the built-in English-German corpus; the same pairs on every machine.
 
     Args:
@@ -298,8 +299,8 @@ class DemoSource:
             raise UserError(f"the demo corpus has no split {split!r}: choose one of {', '.join(SIZES)}")
         self.split = split
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(_pairs(self.split))
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        return iter(_pairs_of(self.split))
 
     def __len__(self) -> int:
         return SIZES[self.split]
@@ -334,7 +335,7 @@ def _translate_word(token: str) -> str:
 
 @cache
 def _dictionary() -> dict[str, str]:
-    counts = Counter(word for _, german in _pairs("train") for word in re.findall(r"\w+", german))
+    counts = Counter(word for _, german in _pairs_of("train") for word in re.findall(r"\w+", german))
     # sorted() and max() settle ties by the alphabet, so that the dictionary is the same in every process.
     return {english: max(sorted(forms), key=lambda form: counts[form]) for english, forms in _german_forms().items()}
 

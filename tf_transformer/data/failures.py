@@ -3,30 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-
-class Source:
-    """Pairs that can be iterated over again and again, and that remember what broke a pass off.
-
-    Attributes:
-        error: What the latest pass that failed raised; None where none did.
-    """
-
-    error: Exception | None = None
-
-    def state(self) -> list | None:
-        """What tells without reading that the same pairs come as before, as JSON has it; None where nothing does."""
-        return None
-
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        """One pass."""
-        raise NotImplementedError
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        try:
-            yield from self._pairs()
-        except Exception as error:
-            self.error = error
-            raise
+from tf_transformer.data.pairs import Source
 
 
 @contextmanager

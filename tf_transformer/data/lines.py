@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, reason
 
 # A change in the middle of a long file is to be noticed before much of it is read.
 LINES_BETWEEN_LOOKS = 1000
 
 # What reading a gzip file raises that is cut off or damaged.
 GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
+
+PACK_AGAIN = "download or compress it again"
 
 # Advice at the end of messages, for pairs of which some may be left out.
 OR_SKIP_DAMAGED = (
@@ -55,6 +57,7 @@ class LineFile:
 
     Args:
         path: The file.
+        advice: What to do about a gzip file that is damaged, for the error.
 
     Raises:
         UserError: It is missing, a folder or unreadable.
@@ -69,8 +72,9 @@ class LineFile:
         Soundness(lines=2, damage=None)
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, advice: str = PACK_AGAIN):
         self.path = path
+        self._advice = advice
         with open_lines(path) as file:
             self._first_look = _look(file)
 
@@ -85,13 +89,10 @@ class LineFile:
                         self._check_is_the_same(file, number)
             except GZIP_ERRORS as error:
                 self._check_is_the_same(file, number)
-                raise UserError(
-                    f"{self.path}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}): "
-                    f"download or compress it again{OR_SKIP_DAMAGED}"
-                ) from error
+                raise damaged_gzip(self.path, error, number, self._advice) from error
             except OSError as error:
                 raise UserError(
-                    f"cannot read {self.path} ({one_line(error)}; after line {number:,}): check its disk"
+                    f"cannot read {self.path} ({reason(error)}; after line {number:,}): check its disk"
                 ) from error
             self._check_is_the_same(file, number)
 
@@ -113,7 +114,7 @@ class LineFile:
             if isinstance(error.__cause__, EOFError):
                 return Soundness(number, f"is cut off after line {number:,}")
             if isinstance(error.__cause__, GZIP_ERRORS):
-                return Soundness(0, f"is damaged ({one_line(error.__cause__)})")
+                return Soundness(0, f"is damaged ({reason(error.__cause__)})")
             raise
         return Soundness(number, None)
 
@@ -163,18 +164,19 @@ def numbered_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[tuple[int
         yield number, line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def decoded(line: bytes, name: str, number: int) -> str:
-    """A line as text.
+def decoded(
+    text: bytes, name: str | Path, number: int, advice: str = "convert the file to UTF-8", unit: str = "line"
+) -> str:
+    """A line, or another unit of a corpus, as text.
 
     Raises:
-        UserError: it is not UTF-8; the file's name and the line's number are told.
+        UserError: it is not UTF-8; the file's name, the line's number and what to do are told.
     """
     try:
-        return line.decode("utf-8")
+        return text.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{name}, line {number}: not valid UTF-8 at byte {error.start + 1}; convert the file to UTF-8"
-        ) from None
+        byte = f"byte {error.start + 1} (0x{text[error.start]:02x})"
+        raise UserError(f"{name}, {unit} {number}: not valid UTF-8 at {byte}; {advice}") from None
 
 
 @contextmanager
@@ -189,12 +191,9 @@ def nothing_to_be_left_out() -> Iterator[None]:
         raise UserError(told) from error.__cause__
 
 
-def damaged_gzip(name: str, error: Exception, number: int) -> UserError:
+def damaged_gzip(name: str | Path, error: Exception, number: int, advice: str = PACK_AGAIN) -> UserError:
     """The error of a gzip file that can't be read after so many lines."""
-    return UserError(
-        f"{name}: incomplete or damaged gzip file ({one_line(error)}; after line {number:,}); download or compress it "
-        "again"
-    )
+    return UserError(f"{name}: incomplete or damaged gzip file ({reason(error)}; after line {number:,}); {advice}")
 
 
 def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:
@@ -208,9 +207,3 @@ def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:
 def _look(file: BinaryIO) -> tuple[int, int]:
     state = os.fstat(file.fileno())
     return state.st_size, state.st_mtime_ns
-
-
-def one_line(error: Exception, limit: int = 300) -> str:
-    """Gives an error's message in one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= limit else text[:limit] + "..."

@@ -10,13 +10,16 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tf_transformer.data.failures import Source
-from tf_transformer.data.lines import OR_SKIP_INVALID, Line, LineFile
+from tf_transformer.data.lines import OR_SKIP_DAMAGED, OR_SKIP_INVALID, PACK_AGAIN, Line, LineFile, decoded
+from tf_transformer.data.pairs import Source
 from tf_transformer.data.tfds import TfdsPairs
 from tf_transformer.errors import UserError
 from tf_transformer.files.home import below_home
 
 StrPath = str | os.PathLike
+
+_IF_INVALID = "convert the file to UTF-8, as with iconv -f LATIN1 -t UTF-8" + OR_SKIP_INVALID
+_IF_DAMAGED = PACK_AGAIN + OR_SKIP_DAMAGED
 
 
 class _FileSource(Source):
@@ -29,7 +32,7 @@ class _FileSource(Source):
         self.damaged = damaged
         self.skipped = 0
         self.lost: list[str] = []
-        self._files = [LineFile(path) for path in paths]
+        self._files = [LineFile(path, _IF_DAMAGED) for path in paths]
         self._sound_lines: dict[tuple[LineFile, ...], int | None] = {}
 
     def _line_pairs(self) -> Iterator[tuple[Line, Line]]:
@@ -43,7 +46,7 @@ class _FileSource(Source):
         empty = True
         for source, target in self._line_pairs():
             try:
-                pair = self._decode(source), self._decode(target)
+                pair = _text(source), _text(target)
             except UserError:
                 if self.invalid_utf8 == "error":
                     raise
@@ -75,17 +78,6 @@ class _FileSource(Source):
         what = " and ".join(f"{file.path} {sound.damage}" for file, sound in damaged.items())
         self.lost.append(f"{what}: {kept:,} pairs read, {lost}")
         return kept
-
-    @staticmethod
-    def _decode(line: Line) -> str:
-        try:
-            return line.content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{line.path}, line {line.number}: invalid UTF-8 (byte 0x{line.content[error.start]:02x}, "
-                f"the line's {error.start + 1}.): convert the file to UTF-8, as with iconv -f LATIN1 -t UTF-8"
-                f"{OR_SKIP_INVALID}"
-            ) from error
 
 
 class TextFiles(_FileSource):
@@ -147,6 +139,10 @@ class TextFiles(_FileSource):
                         "line N of one must translate line N of the other; make them equal"
                     )
                 yield source, target
+
+
+def _text(line: Line) -> str:
+    return decoded(line.content, line.path, line.number, _IF_INVALID)
 
 
 def _check_choice(name: str, value: str) -> None:

@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from tf_transformer.data.lines import not_the_same, one_line
-from tf_transformer.errors import UserError
+from tf_transformer.data.lines import decoded, not_the_same
+from tf_transformer.errors import UserError, reason
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class TfdsPairs:
             except (ValueError, KeyError) as error:
                 offered = ", ".join(builder.info.splits)
                 raise UserError(
-                    f"dataset {name} has no split {split!r} ({one_line(error)}): choose from {offered}"
+                    f"dataset {name} has no split {split!r} ({reason(error)}): choose from {offered}"
                 ) from error
         if damaged == "skip":
             # The reader goes on with the next file: past a damaged record it does not know where another begins.
@@ -81,7 +81,7 @@ class TfdsPairs:
                     yield self._decode(pair[0], number), self._decode(pair[1], number)
         except tf.errors.OpError as error:
             self._check_files(number)
-            where = " and ".join(self._damaged_records()) or one_line(error)
+            where = " and ".join(self._damaged_records()) or reason(error)
             raise UserError(
                 f"{self._name}: damaged at or shortly after pair {number:,} ({where}): prepare it again, or set "
                 'damaged to "skip" to leave out the rest of a damaged file'
@@ -91,13 +91,7 @@ class TfdsPairs:
             self._tell_missing(number)
 
     def _decode(self, text: bytes, number: int) -> str:
-        try:
-            return text.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{self._name}, pair {number:,}: invalid UTF-8 (byte 0x{text[error.start]:02x}): prepare it again from "
-                "text in UTF-8"
-            ) from error
+        return decoded(text, self._name, number, "prepare it again from text in UTF-8", unit="pair")
 
     def _tell_missing(self, number: int) -> None:
         """Notes or raises that a pass gave fewer pairs than the dataset has."""
@@ -120,7 +114,7 @@ class TfdsPairs:
             except tf.errors.DataLossError:
                 found.append(f"{file}, record {number + 1:,}")
             except tf.errors.OpError as error:
-                found.append(f"{file}: {one_line(error)}")
+                found.append(f"{file}: {reason(error)}")
         return found
 
     def _look(self) -> list[tuple[int, int] | None]:
@@ -161,7 +155,7 @@ def _builder(tfds, name: str, data_dir: str | os.PathLike | None):
         raise UserError(f"dataset {name} is unknown to TensorFlow Datasets: {hint}") from error
     except Exception as error:  # builders fail in ways of their own
         hint = "see its page in the catalogue of TensorFlow Datasets"
-        raise UserError(f"dataset {name} cannot be used ({one_line(error)}): {hint}") from error
+        raise UserError(f"dataset {name} cannot be used ({reason(error)}): {hint}") from error
 
 
 def _prepare(builder, name: str) -> None:
@@ -174,7 +168,7 @@ def _prepare(builder, name: str) -> None:
         raise UserError(f"dataset {name} needs the package {error.name} to be prepared: {hint}") from error
     except Exception as error:  # network, disk, checksums, and whatever a builder does
         raise UserError(
-            f"dataset {name} is not in {builder.data_dir} and cannot be downloaded ({one_line(error)}): "
+            f"dataset {name} is not in {builder.data_dir} and cannot be downloaded ({reason(error)}): "
             "check the network, or give the data_dir that contains it"
         ) from error
 

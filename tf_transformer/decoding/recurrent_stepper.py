@@ -12,7 +12,6 @@ from tf_transformer.decoding.rounds import pick_entries, unknown_zero
 from tf_transformer.decoding.weights import (
     apply_dense,
     attend,
-    forbidden,
     read,
     read_dense,
     read_query,
@@ -21,6 +20,7 @@ from tf_transformer.decoding.weights import (
 )
 from tf_transformer.layers.lean_ops import shape_of, take
 from tf_transformer.layers.lstm import LSTM, lstm_step
+from tf_transformer.layers.masks import additive_mask, padding_mask, with_heads
 
 if TYPE_CHECKING:
     from tf_transformer.models.recurrent import RecurrentModel
@@ -100,7 +100,7 @@ class RecurrentStepper:
             "entries": ops.full((batch, beams), -1, "int32"),
             "keys": keys,
             "values": values,
-            "mask": forbidden(source_ids),
+            "mask": additive_mask(with_heads(padding_mask(source_ids))),
         }
 
     def step(self, ids: Any, position: Any, cache: Cache, history: Any) -> tuple[Any, Cache]:

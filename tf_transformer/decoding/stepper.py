@@ -17,15 +17,14 @@ from tf_transformer.decoding.rounds import FIXED_ROUND, append, pick_entries, se
 from tf_transformer.decoding.weights import (
     apply_dense,
     attend,
-    forbidden,
     read,
     read_dense,
     read_query,
     read_vocabulary,
     split_heads,
 )
-from tf_transformer.layers.attention import FORBIDDEN
 from tf_transformer.layers.lean_ops import shape_of, take
+from tf_transformer.layers.masks import additive_mask, padding_mask, with_heads
 
 if TYPE_CHECKING:
     from tf_transformer.layers.decoder import DecoderLayer
@@ -111,7 +110,7 @@ class Stepper:
         fresh, settled = (FIXED_ROUND * beams, settled_room(steps, beams)) if fixed else [unknown_zero()] * 2
         cache = {
             "layers": [layer.start_cache(context, fresh, settled) for layer in self.layers],
-            "context_mask": forbidden(source_ids),
+            "context_mask": additive_mask(with_heads(padding_mask(source_ids))),
         }
         if fixed:
             cache["slots"] = ops.arange(FIXED_ROUND, dtype="int32")
@@ -135,8 +134,7 @@ class Stepper:
             Logits for the next token, float (batch * beams, target_vocab_size), and the new cache.
         """
         beams, slots = shape_of(history)[1], cache.get("slots")
-        # A forbidden entry's weight is exactly 0: any logit vanishes beside this in float32.
-        mask = ops.where(ops.expand_dims(history, axis=1), 0.0, FORBIDDEN)
+        mask = additive_mask(with_heads(history))
         untold = ids if self.told is None else self.told.untold(ids)
         x = take(self.embeddings, untold)
         x = x if self.scale is None else x * self.scale

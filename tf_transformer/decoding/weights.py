@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from keras import ops
 
-from tf_transformer.layers.attention import FORBIDDEN, MultiHeadAttention
+from tf_transformer.layers.attention import MultiHeadAttention
 from tf_transformer.layers.lean_ops import shape_of
-from tf_transformer.layers.masks import padding_mask
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
@@ -76,8 +75,3 @@ def attend(query: Any, memories: list[tuple[Any, Any]], mask: Any) -> Any:
         y, start = part if y is None else y + part, end
     _, heads, _, width = y.shape
     return ops.reshape(ops.transpose(y, (0, 2, 1, 3)), (-1, heads * width))
-
-
-def forbidden(source_ids: Any) -> Any:
-    """What is added to logits of attention to a source, int (batch, source_len): float32 (batch, 1, 1, source_len)."""
-    return ops.cast(ops.where(ops.expand_dims(padding_mask(source_ids), axis=1), 0.0, FORBIDDEN), "float32")

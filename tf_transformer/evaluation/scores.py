@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tf_transformer.errors import UserError, check_is_list
+from tf_transformer.errors import UserError, check_is_list, reason
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU
@@ -197,8 +197,7 @@ def _bleu(lowercase: bool = False, tokenize: str = "13a", smooth_method: str = "
         return BLEU(lowercase=lowercase, tokenize=tokenize, smooth_method=smooth_method, force=tokenize == "none")
     except (ImportError, RuntimeError, OSError) as error:
         # Some of sacreBLEU's tokenizers need another package or a file it downloads.
-        reason = " ".join(str(error).split())
-        raise UserError(f"tokenize={tokenize!r} cannot be used here: {reason}") from error
+        raise UserError(f"tokenize={tokenize!r} cannot be used here: {reason(error)}") from error
 
 
 def _as_texts(name: str, texts: Sequence[str]) -> list[str]:

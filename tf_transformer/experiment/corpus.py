@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.data.aligned import AlignedPairs
+from tf_transformer.data.changed import NoisyPairs, TaggedPairs
 from tf_transformer.data.demo import DemoSource
-from tf_transformer.data.masked import MaskedPairs
-from tf_transformer.data.mixture import Mixture, NoisyPairs, Pairs, TaggedPairs, WeightedSource
+from tf_transformer.data.mixture import Mixture, WeightedSource
+from tf_transformer.data.pairs import Source
+from tf_transformer.data.placeholders import PlaceholderPairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
 from tf_transformer.parsing.demo import DemoTrees
@@ -18,7 +20,7 @@ from tf_transformer.parsing.reading import TreeFiles
 from tf_transformer.recipe import Recipe
 
 
-def open_source(recipe: Recipe, split: str) -> Pairs:
+def open_source(recipe: Recipe, split: str) -> Source:
     """Opens the pairs of a split.
 
     Args:
@@ -46,12 +48,11 @@ def open_source(recipe: Recipe, split: str) -> Pairs:
             pairs = AlignedPairs(pairs, _root(recipe) / source.alignments, words_before=1 if source.tag else 0)
         sources.append(WeightedSource(source.name, pairs))
     if recipe.data.placeholders:
-        masked = [(f"{each.name}, with placeholders", MaskedPairs(each.pairs)) for each in sources]
-        sources += [WeightedSource(*each) for each in masked]
+        sources += [WeightedSource(f"{each.name}, with placeholders", PlaceholderPairs(each.pairs)) for each in sources]
     return Mixture(sources) if len(sources) > 1 else sources[0].pairs
 
 
-def open_also(recipe: Recipe) -> dict[str, Pairs]:
+def open_also(recipe: Recipe) -> dict[str, Source]:
     """Opens the sets of `evaluation.also`, by name.
 
     Raises:
@@ -73,29 +74,29 @@ def check_files(recipe: Recipe) -> None:
     open_also(recipe)
 
 
-def _demo(recipe: Recipe, where: str) -> Pairs:
+def _demo(recipe: Recipe, where: str) -> Source:
     return TreePairs(DemoTrees(where), recipe.data.tags) if recipe.task == "parsing" else DemoSource(where)
 
 
-def _files(recipe: Recipe, where: tuple[str, str]) -> Pairs:
+def _files(recipe: Recipe, where: tuple[str, str]) -> Source:
     source, target = (_root(recipe) / path for path in where)
     return TextFiles(source, target, recipe.data.invalid_utf8, recipe.data.damaged)
 
 
-def _tsv(recipe: Recipe, where: str) -> Pairs:
+def _tsv(recipe: Recipe, where: str) -> Source:
     return TsvFile(_root(recipe) / where, recipe.data.invalid_utf8, recipe.data.damaged)
 
 
-def _tfds(recipe: Recipe, where: str) -> Pairs:
+def _tfds(recipe: Recipe, where: str) -> Source:
     data = recipe.data
     return TfdsSource(data.dataset, where, data.source_language, data.target_language, data.root, data.damaged)
 
 
-def _trees(recipe: Recipe, where: str) -> Pairs:
+def _trees(recipe: Recipe, where: str) -> Source:
     return TreePairs(TreeFiles(_root(recipe) / where, recipe.data.tags), recipe.data.tags)
 
 
-def _none(recipe: Recipe, where: None) -> Pairs:
+def _none(recipe: Recipe, where: None) -> Source:
     raise UserError(
         "data.kind is none, as of an imported model: there is nothing to train on; write a recipe with data of its own"
     )
@@ -106,7 +107,7 @@ def _root(recipe: Recipe) -> Path:
 
 
 # What opens a split, by `data.kind`: a function of the recipe and of what it says of the split.
-OPENERS: dict[str, Callable[[Recipe, Any], Pairs]] = {
+OPENERS: dict[str, Callable[[Recipe, Any], Source]] = {
     "demo": _demo,
     "files": _files,
     "tsv": _tsv,

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from rich.console import Console
 
-from tf_transformer.data.mixture import Pairs
+from tf_transformer.data.pairs import Pairs
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.table import in_short
 from tf_transformer.experiment.scoring import evaluate_sets

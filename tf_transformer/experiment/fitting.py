@@ -10,7 +10,7 @@ import keras
 from rich.console import Console
 
 from tf_transformer.data.lookup import find_pairs
-from tf_transformer.data.mixture import Pairs
+from tf_transformer.data.pairs import Pairs
 from tf_transformer.distributed.cluster import is_chief
 from tf_transformer.distributed.multi_worker import check_agreement, chief_first, is_multi_worker, worker_share
 from tf_transformer.export.translator import make_translator

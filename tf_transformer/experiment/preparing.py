@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from tf_transformer.data.mixture import Pairs, state_of
+from tf_transformer.data.pairs import Pairs, Source, state_of
 from tf_transformer.data.prepared.preparing import locked, prepare_pairs, told_in_one_line
-from tf_transformer.data.prepared.store import PreparedPairs
+from tf_transformer.data.prepared.store import PreparedPairs, PreparedSource
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
@@ -151,11 +151,10 @@ def tell_data(recipe: Recipe, data: PreparedData, row_multiple: int, console: Co
     console.print(f"padding: {share:.1%} of the positions", highlight=False)
 
 
-def lines_left_out(source: Any) -> list[str]:
+def lines_left_out(source: Source | PreparedSource) -> list[str]:
     """What a pass over a source left out because the recipe said so, in a line for each."""
-    skipped = getattr(source, "skipped", 0)
-    lines = [f"{skipped:,} pairs skipped for invalid UTF-8"] if skipped else []
-    return [*lines, *getattr(source, "lost", ())]
+    lines = [f"{source.skipped:,} pairs skipped for invalid UTF-8"] if source.skipped else []
+    return [*lines, *source.lost]
 
 
 def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Console) -> TokenizerPair:

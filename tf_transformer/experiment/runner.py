@@ -15,7 +15,7 @@ from rich.console import Console
 from tf_transformer.backend import check_is_tensorflow
 from tf_transformer.data.batching import check_batch_tokens
 from tf_transformer.data.fingerprint import fingerprint
-from tf_transformer.data.mixture import Pairs
+from tf_transformer.data.pairs import Pairs
 from tf_transformer.data.prepared.preparing import known_fingerprint
 from tf_transformer.distributed.cluster import is_chief
 from tf_transformer.distributed.multi_worker import check_agreement, chief_first, telling_lost_workers, wait_for_all
@@ -226,7 +226,7 @@ def _open_splits(recipe: Recipe, console: Console) -> _Splits:
     # Now, so that a mistake in them is told before the others are prepared.
     corpus_of_test = {"test": fingerprint(test_pairs)} if test_pairs else {}
     corpus_of_also = {name: fingerprint(pairs) for name, pairs in also.items()}
-    for line in lines_left_out(test_pairs):
+    for line in lines_left_out(test_pairs) if test_pairs else []:
         console.print(f"test: {line}", highlight=False, markup=False)
     return _Splits(train_pairs, validation_pairs, test_pairs, also, corpus_of_test, corpus_of_also)
 

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.decoding.options import DecodingOptions, check_positions
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, reason
 from tf_transformer.export.ctranslate2 import SETTINGS, TOKENIZER, import_ctranslate2
 from tf_transformer.export.signature_options import batch_of_strings
 from tf_transformer.files.checksums import check_checksums
@@ -188,8 +188,7 @@ def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None 
     try:
         translator = ctranslate2.Translator(str(path))
     except (RuntimeError, ValueError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: CTranslate2 can't load the model ({reason}); export it again") from error
+        raise UserError(f"{path}: CTranslate2 can't load the model ({reason(error)}); export it again") from error
     return CTranslate2Engine(translator, tokenizers, positions, options)
 
 

@@ -5,7 +5,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "pharaoh": ["as_pharaoh", "load_align", "word_links"],
+        "aligning": ["load_align"],
         "pictures": ["plot_attention"],
         "sentence": ["Inspection", "inspect", "load_attend"],
     },

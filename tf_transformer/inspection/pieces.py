@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_BLANK = "\u2581"  # SentencePiece: a blank, as it stands before a word
-_GOES_ON = "##"  # WordPiece: no blank here
+from tf_transformer.tokenizers.marks import BLANK, CONTINUATION
+
 CONTINUES = "·"
+SHOWN_BLANK = "␣"
 _CONTROLS = {"<pad>", "<unk>", "<s>", "</s>"}
 
 
@@ -28,18 +29,18 @@ def shown(*sides: Sequence[str]) -> list[list[str]]:
         >>> shown(["a", "green", "##house", "."])
         [['a', 'green', '·house', '.']]
     """
-    has_blanks = any(token.startswith(_BLANK) for tokens in sides for token in tokens)
+    has_blanks = any(token.startswith(BLANK) for tokens in sides for token in tokens)
     return [[(_sentence_piece if has_blanks else _word_piece)(token) for token in tokens] for tokens in sides]
 
 
 def _word_piece(token: str) -> str:
-    return CONTINUES + token[len(_GOES_ON) :] if token.startswith(_GOES_ON) and token != _GOES_ON else token
+    return CONTINUES + token[len(CONTINUATION) :] if token.startswith(CONTINUATION) and token != CONTINUATION else token
 
 
 def _sentence_piece(token: str) -> str:
     if token in _CONTROLS:
         return token
-    if not token.startswith(_BLANK):
+    if not token.startswith(BLANK):
         return CONTINUES + token
-    only_blanks = not token.strip(_BLANK)
-    return (token if only_blanks else token[1:]).replace(_BLANK, "␣")
+    only_blanks = not token.strip(BLANK)
+    return (token if only_blanks else token[1:]).replace(BLANK, SHOWN_BLANK)

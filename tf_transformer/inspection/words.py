@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tf_transformer.inspection.pieces import CONTINUES, shown
+from tf_transformer.inspection.pieces import CONTINUES, SHOWN_BLANK, shown
+from tf_transformer.tokenizers.marks import BLANK, NO_TEXT
 
 if TYPE_CHECKING:
     from tf_transformer.inspection.sentence import Inspection
-
-
-# Pieces of SentencePiece and WordPiece that stand for no text.
-NO_WORDS = {"<pad>", "<s>", "</s>", "[PAD]", "[START]", "[END]"}
-
-# What `shown` has for a blank.
-BLANKS = "\u2581␣"
 
 
 class AlignedWord(NamedTuple):
@@ -55,11 +49,11 @@ def _words(tokens: Sequence[str]) -> tuple[list[str], list[int | None]]:
     words: list[str] = []
     places: list[int | None] = []
     for token in tokens:
-        if token in NO_WORDS:
+        if token in NO_TEXT:
             places.append(None)
             continue
         if not words or not token.startswith(CONTINUES):
             words.append("")
-        words[-1] += token.removeprefix(CONTINUES).strip(BLANKS)
+        words[-1] += token.removeprefix(CONTINUES).strip(BLANK + SHOWN_BLANK)
         places.append(len(words) - 1)
     return words, places

@@ -9,11 +9,11 @@ import keras
 from keras import ops
 
 from tf_transformer.layers.arguments import check_heads, check_rates, check_sizes
-from tf_transformer.layers.band import FORBIDDEN, band_output, band_weights, whole_weights
+from tf_transformer.layers.band import band_output, band_weights, whole_weights
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.dropout import Dropout
 from tf_transformer.layers.lean_ops import shape_of
-from tf_transformer.layers.masks import _with_heads
+from tf_transformer.layers.masks import additive_mask, with_heads
 
 
 def scaled_dot_product_attention(
@@ -62,7 +62,7 @@ def _attention_weights(query: Any, key: Any, attention_mask: Any | None, dtype: 
     logits = ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
     if attention_mask is not None:
         # Adding a small (batch, 1, query_len or 1, key_len) tensor is cheaper than selecting in the large one.
-        logits = logits + ops.cast(ops.where(attention_mask, 0.0, FORBIDDEN), logits.dtype)
+        logits = logits + additive_mask(attention_mask, logits.dtype)
     return ops.cast(ops.softmax(logits, axis=-1), dtype)
 
 
@@ -155,7 +155,7 @@ class MultiHeadAttention(keras.layers.Layer):
         query = self._split_heads(self.query(query), self.key_width)
         key = self._split_heads(self.key(value if key is None else key), self.key_width)
         value = self._split_heads(self.value(value), self.value_width)
-        mask = None if attention_mask is None else _with_heads(attention_mask)
+        mask = None if attention_mask is None else with_heads(attention_mask)
         if self.window is not None:
             return self._restricted(query, key, value, mask, return_attention_scores, training)
         weights = _attention_weights(query, key, mask, value.dtype)

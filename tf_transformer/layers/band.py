@@ -14,10 +14,7 @@ import keras
 from keras import ops
 
 from tf_transformer.layers.lean_ops import shape_of
-
-# Added to a forbidden connection's logit. Any logit below 1e22 in size vanishes beside it in float32, so that the
-# weight is exactly 0, and a row with nothing to attend to becomes uniform instead of NaN.
-FORBIDDEN = -1e30
+from tf_transformer.layers.masks import additive_mask
 
 
 def band_weights(query: Any, key: Any, attention_mask: Any | None, window: int, dtype: str) -> Any:
@@ -53,7 +50,7 @@ def band_weights(query: Any, key: Any, attention_mask: Any | None, window: int, 
     real = ops.swapaxes(real, -1, -2)
     offset = ops.arange(3 * size) - size - ops.expand_dims(ops.arange(size), axis=1)
     allowed = ops.logical_and(real > 0, ops.abs(offset) <= window)
-    logits = logits + ops.cast(ops.where(allowed, 0.0, FORBIDDEN), logits.dtype)
+    logits = logits + additive_mask(allowed, logits.dtype)
     return ops.cast(ops.softmax(logits, axis=-1), dtype)
 
 

@@ -12,6 +12,10 @@ from keras import ops
 
 PAD_ID = 0
 
+# Added to a forbidden connection's logit. Any logit below 1e22 in size vanishes beside it in float32, so that the
+# weight is exactly 0, and a row with nothing to attend to becomes uniform instead of NaN.
+FORBIDDEN = -1e30
+
 
 def padding_mask(ids: Any) -> Any:
     """Lets every query attend to the real tokens of a sequence only.
@@ -59,11 +63,11 @@ def combine_masks(first: Any | None, second: Any | None) -> Any | None:
         return second
     if second is None:
         return first
-    first, second = _with_heads(first), _with_heads(second)
+    first, second = with_heads(first), with_heads(second)
     return ops.logical_and(first, second)
 
 
-def _with_heads(mask: Any) -> Any:
+def with_heads(mask: Any) -> Any:
     """Gives a (batch, query_len, key_len) mask its axis of heads."""
     mask = ops.convert_to_tensor(mask, dtype="bool")
     if len(mask.shape) not in (3, 4):
@@ -73,3 +77,17 @@ def _with_heads(mask: Any) -> Any:
             f"got {tuple(mask.shape)}"
         )
     return ops.expand_dims(mask, axis=1) if len(mask.shape) == 3 else mask
+
+
+def additive_mask(allowed: Any, dtype: str = "float32") -> Any:
+    """What is added to logits, so that only what is allowed gets weight: 0 there, `FORBIDDEN` elsewhere.
+
+    Args:
+        allowed: bool, any shape.
+        dtype: of the logits.
+
+    Example:
+        >>> additive_mask([True, False]).numpy()
+        array([ 0.e+00, -1.e+30], dtype=float32)
+    """
+    return ops.cast(ops.where(allowed, 0.0, FORBIDDEN), dtype)

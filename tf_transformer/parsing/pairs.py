@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tf_transformer.data.pairs import Source
 from tf_transformer.parsing.cleaning import clean
 from tf_transformer.parsing.linearization import linearise
 from tf_transformer.parsing.reading import TreeFiles
 from tf_transformer.parsing.tree import Tree
 
 
-class TreePairs:
+class TreePairs(Source):
     """Trees, cleaned, as sentence pairs: words with blanks between them, and the linearised tree.
 
     Args:
@@ -28,13 +29,12 @@ class TreePairs:
         self._source, self._tags = source, tags
 
     def state(self) -> list | None:
-        """What tells without reading that the same trees come as before; None where nothing does."""
         return self._source.state() if isinstance(self._source, TreeFiles) else None
 
     def trees(self) -> Iterator[Tree]:
         """The cleaned trees themselves; one that was made of empty elements alone is left out."""
         return (tree for tree in map(clean, self._source) if tree is not None)
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
+    def _pairs(self) -> Iterator[tuple[str, str]]:
         for tree in self.trees():
             yield " ".join(tree.words()), " ".join(linearise(tree, self._tags))

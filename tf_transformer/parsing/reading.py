@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from tf_transformer.data.lines import LineFile, nothing_to_be_left_out
+from tf_transformer.data.lines import LineFile, decoded
 from tf_transformer.errors import UserError
 from tf_transformer.files.home import below_home
 from tf_transformer.parsing.tree import Leaf, Tree
@@ -98,16 +98,8 @@ def read_tree(text: str) -> Tree:
 
 def _texts(file: LineFile) -> Iterator[tuple[str, str]]:
     """The lines of a file, each with the name of its place."""
-    with nothing_to_be_left_out():
-        for line in file:
-            place = f"{line.path}, line {line.number}"
-            try:
-                yield place, line.content.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{place}: invalid UTF-8 (byte 0x{line.content[error.start]:02x}, the line's {error.start + 1}.): "
-                    "convert the file to UTF-8"
-                ) from error
+    for line in file:
+        yield f"{line.path}, line {line.number}", decoded(line.content, line.path, line.number)
 
 
 def _trees(texts: Iterable[tuple[str, str]], tags: bool = False) -> Iterator[Tree]:

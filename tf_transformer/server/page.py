@@ -13,7 +13,6 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from tf_transformer.inspection.spans import token_spans
 from tf_transformer.languages import language_name
 from tf_transformer.server.exploring import as_steps, as_words, prefixes_of
 from tf_transformer.server.models import ServedModel
@@ -28,6 +27,7 @@ from tf_transformer.server.requests import (
     unless_gone,
 )
 from tf_transformer.server.texts import without_blocking
+from tf_transformer.tokenizers.spans import token_spans
 from tf_transformer.translation.paragraphs import split
 from tf_transformer.translation.texts import Translation, as_translations
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from tf_transformer.data.lines import GZIP_ERRORS, damaged_gzip, decoded, numbered_lines, one_line, open_lines
-from tf_transformer.errors import UserError
+from tf_transformer.data.lines import GZIP_ERRORS, damaged_gzip, decoded, numbered_lines, open_lines
+from tf_transformer.errors import UserError, reason
 
 # Lines in a shard, unless told: a multiple of the usual window, so that a shard's batches are those of the file.
 SHARD_LINES = 10_240
@@ -51,7 +51,7 @@ class Source:
                 if self.lines % shard_lines == 0:
                     self._offsets.append(offset)
                 self.lines += 1
-                decoded(line, str(path), self.lines)
+                decoded(line, path, self.lines)
                 digest.update(line)
                 offset += len(line)
         self.sha256 = digest.hexdigest()
@@ -85,9 +85,9 @@ class Source:
             for number, line in enumerate(self._file, start=1):  # noqa: B007  told where reading ends
                 yield line
         except GZIP_ERRORS as error:
-            raise damaged_gzip(str(self.path), error, number) from None
+            raise damaged_gzip(self.path, error, number) from None
         except OSError as error:
-            raise UserError(f"cannot read {self.path} ({one_line(error)}): check its disk") from error
+            raise UserError(f"cannot read {self.path} ({reason(error)}): check its disk") from error
 
     def _state(self) -> tuple[int, int]:
         try:

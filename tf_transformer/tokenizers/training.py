@@ -30,7 +30,7 @@ def train_tokenizers(
         kind: "bpe" or "unigram" (SentencePiece), or "wordpiece".
         vocab_size: the exact number of pieces of a vocabulary, special ones included.
         joint: whether to learn one vocabulary from both sides rather than one from each.
-        placeholders: whether it has tokens that stand for protected text; a model learns them from `MaskedPairs`.
+        placeholders: whether it has tokens that stand for protected text; a model learns them from `PlaceholderPairs`.
 
     Returns:
         The two tokenizers; where `joint`, the same one twice.

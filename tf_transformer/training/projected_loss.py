@@ -127,9 +127,8 @@ def _chunked(
     """Loss, cross-entropy and correct tokens as one float32 (3,), and the loss's gradients where wanted.
 
     Of the gradient with respect to the logits, `softmax - smoothed labels`, only the softmax takes products with the
-    whole vocabulary. What the labels add to it is a few rows, and what the smoothing adds is the same for all rows. In
-    half precision the difference is worked out before it is rounded to the dtype of the products: where a token is
-    predicted well it is the small difference of two large numbers. That takes further passes over the logits.
+    whole vocabulary. What the labels add to it is a few rows, and what the smoothing adds is the same for all rows. So
+    both are taken off behind the loop, except in half precision: see `_rounded_gradient`.
     """
     number_of_copies, _, d_model = copies.shape
     vocabulary = embeddings.shape[0]
@@ -156,15 +155,8 @@ def _chunked(
         narrow = ops.matmul(x, ops.transpose(embeddings))
         logits = ops.cast(narrow, "float32")
         probabilities = ops.softmax(logits)
-        # Without `initial` Keras refuses, in eager mode, the chunk of no rows that padding alone may come to.
-        highest = ops.max(logits, axis=-1, initial=-float("inf"))
-        # The highest probability is at least 1 / vocabulary, so its logarithm is always sound.
-        log_normaliser = highest - ops.log(ops.max(probabilities, axis=-1, initial=0.0))
-        # A label that is none of the vocabulary's would take another row's logit.
-        token = ops.clip(label, 0, vocabulary - 1)
-        places = ops.arange(shape_of(label)[0]) * vocabulary + token
-        of_label = ops.cast(take(ops.reshape(narrow, (-1,)), places), "float32")
-        of_label = ops.where(label == token, of_label, float("nan"))
+        highest, log_normaliser = _normalisers(logits, probabilities)
+        of_label = _at_labels(narrow, label)
         cross_entropy = log_normaliser - of_label
         mean_logit = ops.matmul(ops.cast(x, "float32"), mean_embedding[:, None])[:, 0]
         smoothed = cross_entropy + label_smoothing * (of_label - mean_logit)
@@ -177,15 +169,7 @@ def _chunked(
         sums = sums + ops.stack([loss, ops.sum(cross_entropy * weight), ops.sum(correct * weight)])
         if gradients:
             if is_half:
-                smoothing = label_smoothing / vocabulary
-                at_label = take(ops.reshape(of_logits, (-1,)), places) - smoothing - (1 - label_smoothing)
-                at_label = ops.where(label == token, at_label, float("nan"))
-                if label_smoothing:
-                    of_logits = of_logits - smoothing
-                of_logits = ops.cast(of_logits * up, x.dtype)
-                # Last, since it copies the matrix, which is half as large now.
-                indices = ops.stack([ops.arange(shape_of(label)[0]), token], axis=1)
-                of_logits = ops.scatter_update(of_logits, indices, ops.cast(at_label * up, x.dtype))
+                of_logits = _rounded_gradient(of_logits, label, label_smoothing, up, x.dtype)
             weight = weight[:, None]
             update = ops.cast(ops.matmul(of_logits, embeddings), "float32") * (weight / up)
             update = ops.reshape(update, (number_of_copies, size, d_model))
@@ -216,6 +200,47 @@ def _chunked(
     weighted = ops.sum(copies, axis=0) * weight
     of_embeddings = of_embeddings - label_smoothing / vocabulary * ops.sum(weighted, axis=0)
     return sums, (of_states, _subtract_rows(of_embeddings, token, label * weighted))
+
+
+def _normalisers(logits: Any, probabilities: Any) -> tuple[Any, Any]:
+    """Of each row the highest logit, and the logarithm of what the softmax divides by."""
+    # Without `initial` Keras refuses, in eager mode, the chunk of no rows that padding alone may come to.
+    highest = ops.max(logits, axis=-1, initial=-float("inf"))
+    # The highest probability is at least 1 / vocabulary, so its logarithm is always sound.
+    return highest, highest - ops.log(ops.max(probabilities, axis=-1, initial=0.0))
+
+
+def _at_labels(matrix: Any, labels: Any) -> Any:
+    """Of each row the number at its label, float32; NaN for a label that is none of the vocabulary's."""
+    vocabulary = matrix.shape[-1]
+    token = ops.clip(labels, 0, vocabulary - 1)  # any other would take another row's number
+    places = ops.arange(shape_of(labels)[0]) * vocabulary + token
+    found = ops.cast(take(ops.reshape(matrix, (-1,)), places), "float32")
+    return ops.where(labels == token, found, float("nan"))
+
+
+def _rounded_gradient(of_logits: Any, labels: Any, label_smoothing: float, scale: Any, dtype: Any) -> Any:
+    """The gradient with respect to a chunk's logits, times a scale, in the half precision of the products.
+
+    The smoothed labels are taken off before it is rounded: where a token is predicted well it is the small difference
+    of two large numbers. That takes further passes over the logits.
+
+    Args:
+        of_logits: the gradient but for the smoothed labels, float32 (rows, vocabulary).
+        labels: int (rows,).
+        label_smoothing: epsilon_ls.
+        scale: a float32 scalar.
+        dtype: of the products.
+    """
+    vocabulary = of_logits.shape[-1]
+    smoothing = label_smoothing / vocabulary
+    at_labels = _at_labels(of_logits, labels) - smoothing - (1 - label_smoothing)
+    if label_smoothing:
+        of_logits = of_logits - smoothing
+    rounded = ops.cast(of_logits * scale, dtype)
+    # Last, since it copies the matrix, which is half as large now.
+    indices = ops.stack([ops.arange(shape_of(labels)[0]), ops.clip(labels, 0, vocabulary - 1)], axis=1)
+    return ops.scatter_update(rounded, indices, ops.cast(at_labels * scale, dtype))
 
 
 def _subtract_rows(matrix: Any, indices: Any, rows: Any) -> Any:

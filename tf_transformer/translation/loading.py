@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.errors import UserError, check_is_list
+from tf_transformer.errors import UserError, check_is_list, reason
 from tf_transformer.export.formats import is_ctranslate2, is_saved_model, numbered_versions
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.model_card.files import task
@@ -233,8 +233,7 @@ def _loaded(path: Path, load: Callable[[], Any]) -> Any:
     try:
         return load()
     except Exception as error:  # whatever a damaged file makes TensorFlow raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: the SavedModel can't be loaded ({reason}); export it again") from error
+        raise UserError(f"{path}: the SavedModel can't be loaded ({reason(error)}); export it again") from error
 
 
 def _load_object(path: Path) -> Any:

@@ -19,8 +19,9 @@ from tests.bounded import eventually, started
 from tests.data.prepared.small import FEW, prepare, texts_of
 from tests.data.test_batching import judged, texts
 from tests.tiny_run import write_pairs
+from tf_transformer.data.changed import TaggedPairs
 from tf_transformer.data.fingerprint import fingerprint
-from tf_transformer.data.mixture import Mixture, TaggedPairs, WeightedSource
+from tf_transformer.data.mixture import Mixture, WeightedSource
 from tf_transformer.data.prepared import preparing
 from tf_transformer.data.prepared.store import MANIFEST, PreparedPairs
 from tf_transformer.data.sources import TextFiles
@@ -116,7 +117,7 @@ def test_a_mistake_in_the_text_is_told_with_its_place(tmp_path):
     lines = source.read_bytes().splitlines(keepends=True)
     lines[149] = b"\xff\n"
     source.write_bytes(b"".join(lines))
-    with pytest.raises(UserError, match=r"pairs\.en, line 150: invalid UTF-8"):
+    with pytest.raises(UserError, match=r"pairs\.en, line 150: not valid UTF-8"):
         prepare(TextFiles(source, target), tmp_path / "store" / "train")
     assert not (tmp_path / "store" / "train").exists()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.data.batching import bucket_bounds
+from tf_transformer.data.batching import bucket_bounds, made_ahead, rows_of_batch
 from tf_transformer.data.prepared.order import TrainingOrder, cut
 from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.tokenizers.base import END_ID, START_ID
@@ -43,7 +43,7 @@ class PreparedBatches:
     ) -> None:
         self._prepared, self._row_multiple, self._fixed_shapes = prepared, row_multiple, fixed_shapes
         self._bounds = bucket_bounds(max_length)
-        self._rows = [batch_tokens // bound // row_multiple * row_multiple for bound in self._bounds]
+        self._rows = [rows_of_batch(bound, batch_tokens, row_multiple) for bound in self._bounds]
 
     def once(self) -> tf.data.Dataset:
         """Each pair once, the shortest first."""
@@ -85,11 +85,7 @@ class PreparedBatches:
         dataset = tf.data.Dataset.from_generator(
             lambda: (self._batch(*each) for each in batches()), output_signature=((ids, ids), labels)
         )
-        options = tf.data.Options()
-        options.deterministic = True
-        options.autotune.enabled = False  # see make_batches
-        dataset = dataset.with_options(options).prefetch(2)
-        return dataset.apply(tf.data.experimental.assert_cardinality(number))
+        return made_ahead(dataset).apply(tf.data.experimental.assert_cardinality(number))
 
     def _batch(self, pairs: np.ndarray, bucket: int) -> Batch:
         rows, width = self._shape(len(pairs), bucket)

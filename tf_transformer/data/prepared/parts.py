@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tf_transformer.data.aligned import token_links
 from tf_transformer.data.filters import KEPT, verdicts
+from tf_transformer.data.links import token_links
 from tf_transformer.files.whole import written_whole
 
 Part = dict[str, np.ndarray]

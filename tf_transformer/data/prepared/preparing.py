@@ -26,7 +26,8 @@ from rich.console import Console
 from tf_transformer.data.aligned import rows_of
 from tf_transformer.data.filters import BAD_RATIO, EMPTY, KEPT, REMEMBERED, TOO_LONG, PairCounts, check_limits
 from tf_transformer.data.fingerprint import Fingerprint, fingerprint
-from tf_transformer.data.mixture import Pairs, WeightedSource, sources_of, state_of
+from tf_transformer.data.mixture import WeightedSource, sources_of
+from tf_transformer.data.pairs import Pairs, state_of
 from tf_transformer.data.prepared.bar import pairs_bar
 from tf_transformer.data.prepared.parts import Part, load_part, make_part, save_part
 from tf_transformer.data.prepared.store import (

@@ -1,4 +1,4 @@
-"""Alignments in the form of the decoder Pharaoh, which other tools read: `0-0 1-2`, by words."""
+"""Aligns the words of texts with those of their translations, by a model's cross-attention."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tf_transformer.inspection.spans import words_of_tokens
+from tf_transformer.data.links import as_pharaoh, word_links
 from tf_transformer.translation.loading import LoadSignature, load_function
 
 # The weights of all layers and heads take the square of the longest sentence's length.
 SENTENCES_AT_ONCE = 8
 
-# Gives the alignments of source texts and their translations, in the Pharaoh form
+# Gives the alignments of source texts and their translations, in the form of the decoder Pharaoh
 Align = Callable[[Sequence[str], Sequence[str]], Iterator[str]]
 
 
@@ -55,51 +55,3 @@ def load_align(path: str | os.PathLike | Sequence[str | os.PathLike], load: Load
         return (lines[i] for i in range(len(sources)))
 
     return align
-
-
-def word_links(
-    source: str,
-    target: str,
-    source_tokens: Sequence[str | bytes],
-    target_tokens: Sequence[str | bytes],
-    alignment: Sequence[int],
-) -> list[tuple[int, int]]:
-    """Which words of two texts belong together: those of which a token of one is aligned to a token of the other.
-
-    Args:
-        source: a text; its words are what stands between blanks.
-        target: its translation.
-        source_tokens: the source's tokens, as the vocabulary has them.
-        target_tokens: those of the translation.
-        alignment: for each of these the place of a source token, or -1.
-
-    Returns:
-        Places of words in source and target, counted from 0, in order.
-
-    Example:
-        >>> tokens = ["▁A", "▁green", "house", ".", "</s>"], ["▁Ein", "▁Gewächs", "haus", ".", "</s>"]
-        >>> word_links("A greenhouse.", "Ein Gewächshaus.", *tokens, [0, 1, 2, 3, 4])
-        [(0, 0), (1, 1)]
-    """
-    source_words, target_words = (
-        words_of_tokens(tokens, text) for tokens, text in ((source_tokens, source), (target_tokens, target))
-    )
-    return sorted(
-        {
-            (source_word, target_word)
-            for words, place in zip(target_words, alignment, strict=True)
-            if place >= 0
-            for target_word in words
-            for source_word in source_words[place]
-        }
-    )
-
-
-def as_pharaoh(links: Sequence[tuple[int, int]]) -> str:
-    """Links in the Pharaoh form.
-
-    Example:
-        >>> as_pharaoh([(0, 0), (1, 2)])
-        '0-0 1-2'
-    """
-    return " ".join(f"{source}-{target}" for source, target in links)

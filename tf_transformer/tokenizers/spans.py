@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from difflib import Match, SequenceMatcher
 from itertools import accumulate, takewhile
 
-_BLANK_MARK = "\u2581"  # SentencePiece: a blank, as it stands before a word
-_GOES_ON = "##"  # WordPiece: no blank here
+from tf_transformer.tokenizers.marks import BLANK, CONTINUATION, NO_TEXT
+
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # SentencePiece: one byte of a character that it does not know
-_NO_TEXT = {"", "<pad>", "<s>", "</s>", "[PAD]", "[START]", "[END]"}
 
 # Pairs of equal letters that are looked at for one text, which takes about a second. A line of 15,000 letters that was
 # cut and has unknown words takes four million.
@@ -111,7 +110,7 @@ class _BoundedMatcher(SequenceMatcher):
 
 def _letters_of_tokens(tokens: Sequence[str]) -> Iterator[tuple[str, range]]:
     """The tokens' characters but blanks, in order, each with the tokens that it is of: several where they are bytes."""
-    has_blanks = any(token.startswith(_BLANK_MARK) for token in tokens)
+    has_blanks = any(token.startswith(BLANK) for token in tokens)
     at = 0
     while at < len(tokens):
         end = at
@@ -125,11 +124,11 @@ def _letters_of_tokens(tokens: Sequence[str]) -> Iterator[tuple[str, range]]:
                 at = min(at + width, end)
             at = end
             continue
-        token = "" if tokens[at] in _NO_TEXT else tokens[at]
-        if not has_blanks and token != _GOES_ON:
-            token = token.removeprefix(_GOES_ON)
+        token = "" if tokens[at] in NO_TEXT else tokens[at]
+        if not has_blanks and token != CONTINUATION:
+            token = token.removeprefix(CONTINUATION)
         for letter in token:
-            if letter != _BLANK_MARK and not _is_blank(letter):
+            if letter != BLANK and not _is_blank(letter):
                 yield letter, range(at, at + 1)
         at += 1
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import regex
 
-from tf_transformer.data.mixture import MadeOfPairs, Pairs
+from tf_transformer.data.pairs import DerivedPairs, Pairs
 from tf_transformer.data.word_pairs import WORD, learn_word_pairs
 from tf_transformer.protection.placeholders import PLACEHOLDERS
 
@@ -35,18 +35,18 @@ class _Place(NamedTuple):
     target: tuple[int, int]
 
 
-class MaskedPairs(MadeOfPairs):
+class PlaceholderPairs(DerivedPairs):
     """Pairs in which words are replaced by placeholders, the same on both sides.
 
     Words that both sides share are replaced, such as names and numbers, and words that translate each other. Some
     placeholders are put behind such a word or at the end of the sentence, as a link may stand there. So a model
-    learns what `DecodingOptions.protect` needs. The same pairs are masked in the same way each time.
+    learns what `DecodingOptions.protect` needs. The same pairs get the same placeholders each time.
 
     Args:
         pairs: any source of pairs.
 
     Example:
-        >>> pairs = MaskedPairs([("Tom saw Mary in 1999.", "Tom sah Mary 1999.")])
+        >>> pairs = PlaceholderPairs([("Tom saw Mary in 1999.", "Tom sah Mary 1999.")])
         >>> list(pairs)
         [('⟦5⟧ saw ⟦7⟧ in ⟦3⟧.', '⟦5⟧ sah ⟦7⟧ ⟦3⟧.')]
     """
@@ -59,10 +59,10 @@ class MaskedPairs(MadeOfPairs):
         if self._word_pairs is None:
             self._word_pairs = learn_word_pairs(islice(self._origin, SAMPLE))
         for number, (source, target) in enumerate(self._origin):
-            yield _masked(source, target, self._word_pairs, random.Random(number))
+            yield _changed(source, target, self._word_pairs, random.Random(number))
 
 
-def _masked(source: str, target: str, word_pairs: dict[str, str], chance: random.Random) -> tuple[str, str]:
+def _changed(source: str, target: str, word_pairs: dict[str, str], chance: random.Random) -> tuple[str, str]:
     """A pair with placeholders; where a side has no text, as it is."""
     if not source.strip() or not target.strip():
         return source, target

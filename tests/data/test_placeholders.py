@@ -9,7 +9,7 @@ import pytest
 import regex
 
 from tf_transformer.data.demo import DemoSource
-from tf_transformer.data.masked import MaskedPairs
+from tf_transformer.data.placeholders import PlaceholderPairs
 from tf_transformer.data.word_pairs import FEWEST, LARGEST_SHARE, LEAST, WORD, learn_word_pairs
 from tf_transformer.protection.placeholders import PLACEHOLDERS
 
@@ -23,13 +23,13 @@ def pairs():
 
 
 @pytest.fixture(scope="module")
-def masked(pairs):
-    return list(MaskedPairs(pairs))
+def changed(pairs):
+    return list(PlaceholderPairs(pairs))
 
 
-def test_both_sides_have_the_same_placeholders_each_once(masked):
+def test_both_sides_have_the_same_placeholders_each_once(changed):
     used = Counter()
-    for source, target in masked:
+    for source, target in changed:
         found = [Counter(PLACEHOLDER.findall(text)) for text in (source, target)]
         assert found[0] == found[1]
         assert set(found[0].values()) == {1}
@@ -43,24 +43,24 @@ def test_of_two_words_for_one_of_the_target_one_is_replaced():
     both = [("Handy, cell", "das Handy")] * 20
     pairs = [*both, *[("my cell", "mein Handy")] * 10, *[("my rain", "das mein Regen")] * 2000]
     assert learn_word_pairs(pairs) == {"cell": "Handy"}
-    for source, target in list(MaskedPairs(pairs))[: len(both)]:
+    for source, target in list(PlaceholderPairs(pairs))[: len(both)]:
         assert sorted(PLACEHOLDER.findall(source)) == sorted(PLACEHOLDER.findall(target))
         assert re.fullmatch(r"das( Handy)?( ⟦\d⟧)*", target)
 
 
-def test_the_rest_stays(pairs, masked):
+def test_the_rest_stays(pairs, changed):
     """A placeholder stands for one word, or for nothing with a blank before it; around them a pair is as it was."""
     around = re.compile(f" ?(?:{PLACEHOLDER.pattern})")
-    for before, after in zip(pairs, masked, strict=True):
+    for before, after in zip(pairs, changed, strict=True):
         for text, with_placeholders in zip(before, after, strict=True):
             assert re.fullmatch(r"(?: ?\w+)?".join(map(re.escape, around.split(with_placeholders))), text)
 
 
-def test_words_that_translate_each_other_are_replaced_together(pairs, masked):
+def test_words_that_translate_each_other_are_replaced_together(pairs, changed):
     """Where exactly one word is gone on each side, it is a name that both share or a pair of the lexicon."""
     lexicon = learn_word_pairs(pairs)
     replaced = set()
-    for before, after in zip(pairs, masked, strict=True):
+    for before, after in zip(pairs, changed, strict=True):
         words = [Counter(re.findall(r"\w+", text)) for text in before]
         left = [Counter(re.findall(r"\w+", PLACEHOLDER.sub("", text))) for text in after]
         gone = [list((was - there).elements()) for was, there in zip(words, left, strict=True)]
@@ -70,8 +70,8 @@ def test_words_that_translate_each_other_are_replaced_together(pairs, masked):
     assert all(source == target or lexicon[source] == target for source, target in replaced)
 
 
-def test_is_the_same_each_time(pairs, masked):
-    assert list(MaskedPairs(pairs)) == masked
+def test_is_the_same_each_time(pairs, changed):
+    assert list(PlaceholderPairs(pairs)) == changed
 
 
 @pytest.mark.parametrize(
@@ -86,18 +86,18 @@ def test_is_the_same_each_time(pairs, masked):
 )
 def test_marks_belong_to_their_word(text, words):
     assert WORD.findall(text) == words
-    for source, _ in MaskedPairs([(text, text)] * 20):  # masked differently each time
+    for source, _ in PlaceholderPairs([(text, text)] * 20):  # in other places each time
         assert not regex.search(r"⟧[\p{M}\u200c\u200d]", source)
 
 
 def test_a_short_word_with_marks_is_no_name_as_one_without_is_none():
     for word in "de", "में", "du\u0308":
-        assert all(source.startswith(f"{word} ") for source, _ in MaskedPairs([(word, word)] * 20))
+        assert all(source.startswith(f"{word} ") for source, _ in PlaceholderPairs([(word, word)] * 20))
 
 
 def test_sides_without_text_stay():
     pairs = [("", "nichts"), ("nothing", " "), ("Tom", "Tom")]
-    assert list(MaskedPairs(pairs))[:2] == pairs[:2]
+    assert list(PlaceholderPairs(pairs))[:2] == pairs[:2]
 
 
 def test_word_pairs_by_definition(pairs):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS
-from tf_transformer.inspection.spans import token_spans
 from tf_transformer.tokenizers import train_tokenizers
+from tf_transformer.tokenizers.spans import token_spans
 
 TEXTS = [
     "A man sees a house.",
