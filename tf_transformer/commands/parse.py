@@ -47,9 +47,7 @@ def parse(
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
     check_new_page_and_image(html, png)
-    file = None if file == Path("-") else file
-    stream = open_sentences(file)
-    name = "standard input" if file is None else str(file)
+    stream, name = open_sentences(file)
     load = session_loader(model, optimise=is_long(stream))
     lines = windows(read_lines(stream, name), WINDOW_BATCHES * batch_size, at_once=grows(stream))
     with quiet_tensorflow(streams=True, session=load is not None):
