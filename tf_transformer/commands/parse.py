@@ -18,10 +18,11 @@ from tf_transformer.commands.options import (
     MODEL_ARGUMENT,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.session.loading import cores, session_loader
 from tf_transformer.terminal.arguments import check_is_no_file, check_new_page_and_image, given
 from tf_transformer.terminal.lines import open_sentences, read_lines, telling_progress
 from tf_transformer.terminal.notes import notes
-from tf_transformer.terminal.process import cores, quiet_tensorflow, session_loader
+from tf_transformer.terminal.process import quiet_tensorflow
 from tf_transformer.terminal.windows import WINDOW_BATCHES, grows, is_long, windows
 
 

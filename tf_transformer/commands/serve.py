@@ -9,8 +9,9 @@ import typer
 
 from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
+from tf_transformer.session.loading import cores
 from tf_transformer.terminal.notes import notes
-from tf_transformer.terminal.process import cores, keep_what_xla_compiles, quiet_tensorflow
+from tf_transformer.terminal.process import keep_what_xla_compiles, quiet_tensorflow
 
 
 @app.command()

@@ -24,10 +24,10 @@ from tf_transformer.commands.options import (
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_at_end
 from tf_transformer.protection.glossary import Glossary
+from tf_transformer.session.loading import session_loader
 from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.terminal.arguments import check_is_no_file, check_new_file, given
 from tf_transformer.terminal.lines import open_sentences, output_lines, read_lines, telling_progress
-from tf_transformer.terminal.process import session_loader
 from tf_transformer.terminal.translating import Translations, load_translations
 from tf_transformer.terminal.windows import LONG, WINDOW_BATCHES, grows, is_long, windows
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.protection.glossary import Glossary
+from tf_transformer.session.loading import session_loader, streams_of
 from tf_transformer.terminal.notes import notes
-from tf_transformer.terminal.process import quiet_tensorflow, session_loader, streams_of
+from tf_transformer.terminal.process import quiet_tensorflow
 from tf_transformer.terminal.windows import WINDOW_BATCHES
 
 if TYPE_CHECKING:
