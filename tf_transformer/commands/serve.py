@@ -9,6 +9,8 @@ import typer
 
 from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
+from tf_transformer.server.batching import BatchLimits
+from tf_transformer.server.settings import Settings
 from tf_transformer.session.loading import cores
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import keep_what_xla_compiles, quiet_tensorflow
@@ -41,13 +43,13 @@ def serve(
     deadline: Annotated[float, typer.Option(min=0.1, help="Seconds within which a request must be answered.")] = 30.0,
     queue: Annotated[
         int, typer.Option(min=1, help="Most sentences of a model that wait; more are refused with status 429.")
-    ] = 1024,
+    ] = BatchLimits.queue,
     batch_tokens: Annotated[
         int, typer.Option(min=1, help="Most source tokens of a batch, its padding counted; about 4 bytes are a token.")
-    ] = 2048,
-    max_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request's body.")] = 2**21,
-    max_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = 256,
-    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a text.")] = 20_000,
+    ] = BatchLimits.tokens,
+    max_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request's body.")] = Settings.max_body,
+    max_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = Settings.max_texts,
+    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a text.")] = Settings.max_characters,
 ) -> None:
     """Serves models over HTTP, in LibreTranslate's and TensorFlow Serving's interfaces."""
     if api_key and not (api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):
@@ -63,10 +65,8 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise UserError(f"the server can't be imported ({error}); pip install 'tf_transformer[serve]'") from None
-    from tf_transformer.server.batching import BatchLimits
     from tf_transformer.server.models import Models, find_sources
     from tf_transformer.server.running import listen, run
-    from tf_transformer.server.settings import Settings
 
     sources = find_sources(models)
     bound = listen(host, port)
