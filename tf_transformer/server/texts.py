@@ -12,7 +12,7 @@ from tf_transformer.server.batching import TooMany
 from tf_transformer.server.markup import escaped, html_parts, is_inline, unescaped_beside_tags
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal
-from tf_transformer.translation.paragraphs import join, split
+from tf_transformer.translation.paragraphs import join_sentences, split_sentences
 from tf_transformer.translation.texts import Translation
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ def _documents(texts: Sequence[str], language: str, markup: bool, protect: bool,
 
 def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_Part]:
     if not markup:
-        yield _Part(False, split(text, language))
+        yield _Part(False, split_sentences(text, language))
         return
     joined, own = "", set()
     for is_tag, part in chain(html_parts(text), [(True, "")]):
@@ -108,7 +108,7 @@ def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_P
             own.add(part)
         else:
             if joined:
-                yield _Part(False, split(joined, language), frozenset(own))
+                yield _Part(False, split_sentences(joined, language), frozenset(own))
             joined, own = "", set()
             if part:
                 yield _Part(True, [part])
@@ -126,7 +126,7 @@ def _translated(document: list[_Part], results: Iterator[Translation], markup: b
     def joined(rank: int) -> str:
         parts = []
         for part, translations in zip(document, chosen, strict=True):
-            text = join(part.pieces, [_ranked(translation, rank) for translation in translations])
+            text = join_sentences(part.pieces, [_ranked(translation, rank) for translation in translations])
             parts.append(escaped(text, part.own) if markup and not part.is_tag else text)
         return "".join(parts)
 
