@@ -84,7 +84,7 @@ def backtranslate(
     engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
     shard_lines: Annotated[int, typer.Option(min=1, help="Number of lines in a shard.")] = SHARD_LINES,
-    shard: Annotated[
+    job: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Translate each N-th shard from I on, which counts from 0: one of N jobs."),
     ] = None,
@@ -97,7 +97,7 @@ def backtranslate(
     from tf_transformer.data.noise import Noise
     from tf_transformer.data.text_filters import PairLimits
     from tf_transformer.shards.back_translation import NOISED_BEAM, SOURCE, TARGET, back_translate
-    from tf_transformer.shards.job import Share, Translated
+    from tf_transformer.shards.job import Job, Translated
     from tf_transformer.translation.loading import check_are_models
 
     changes = _decoding_options(method, beam_size, alpha, top_k, seed)
@@ -128,7 +128,7 @@ def backtranslate(
         monolingual,
         shard_lines,
         out,
-        Share.read(shard) if shard else None,
+        Job.read(job) if job else None,
         {"models": [model], "engine": engine, "options": changes},
         load_lines,
         limits,

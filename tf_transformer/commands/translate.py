@@ -132,7 +132,7 @@ def translate(
     shard_lines: Annotated[
         int | None, typer.Option(min=1, help="Number of lines in a shard.", show_default=f"{SHARD_LINES:,}")
     ] = None,
-    shard: Annotated[
+    job: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Translate each N-th shard from I on, which counts from 0: one of N jobs."),
     ] = None,
@@ -174,7 +174,7 @@ def translate(
         interactive=interactive,
         terms=terms,
         shards=shards,
-        only_in_shards={"--shard-lines": shard_lines, "--shard": shard, "--output": output},
+        only_in_shards={"--shard-lines": shard_lines, "--job": job, "--output": output},
     )
     if interactive:
         from tf_transformer.terminal.interactive import converse
@@ -189,7 +189,7 @@ def translate(
     if not shards:
         _translate_stream(file, WINDOW_BATCHES * batch_size, load, shown, models, alignments)
         return
-    from tf_transformer.shards.job import Share, Translated, translate_in_shards
+    from tf_transformer.shards.job import Job, Translated, translate_in_shards
 
     if file is None:
         raise UserError("--shards needs FILE: a shard is found by its place in a file; give one, plain or gzip")
@@ -208,7 +208,7 @@ def translate(
         file,
         shard_lines or SHARD_LINES,
         shards,
-        Share.read(shard) if shard else None,
+        Job.read(job) if job else None,
         output,
         {"models": models, "engine": engine, "options": options},
         load_lines,
