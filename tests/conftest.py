@@ -152,6 +152,14 @@ def eager() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """CTranslate2 has one thread: those that wait for each other take the time of tests that run beside these."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
 @pytest.fixture(scope="session")
 def tiny_run_directory(tmp_path_factory) -> RunDirectory:
     """A run that knows `tests.tiny_run.PAIRS` by heart. Nothing may be changed in it."""
