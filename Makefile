@@ -89,26 +89,17 @@ release: $(VENV)/.release-installed
 test-slow: $(VENV)/.docs-installed
 	$(BIN)/python -m pytest -m slow -o faulthandler_timeout=7200
 
-.venv-beam/.installed: setup.cfg pyproject.toml
-	test -x .venv-beam/bin/python || $(PYTHON) -m venv .venv-beam
-	.venv-beam/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,beam]'
+# What the other tests do without, each in an environment of its own.
+.venv-beam/.installed .venv-marian/.installed .venv-argos/.installed: .venv-%/.installed: setup.cfg pyproject.toml
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,$*]'
 	touch $@
 
 test-beam: .venv-beam/.installed
 	.venv-beam/bin/python -m pytest tests/apache_beam
 
-.venv-marian/.installed: setup.cfg pyproject.toml
-	test -x .venv-marian/bin/python || $(PYTHON) -m venv .venv-marian
-	.venv-marian/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,marian]'
-	touch $@
-
 test-marian: .venv-marian/.installed
 	.venv-marian/bin/python -m pytest tests/marian
-
-.venv-argos/.installed: setup.cfg pyproject.toml
-	test -x .venv-argos/bin/python || $(PYTHON) -m venv .venv-argos
-	.venv-argos/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,argos]'
-	touch $@
 
 test-argos: .venv-argos/.installed
 	.venv-argos/bin/python -m pytest tests/export/argos

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,9 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+
+from machine import memory
+from processes import in_a_process
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # of the processes below
 
@@ -58,9 +60,9 @@ def main() -> None:
         elif step == "prepare":
             measure_preparing(recipe, arguments.cores)
         elif step == "batches":
-            _in_a_process(f"measure_batches({str(recipe)!r})")
+            in_a_process(measure_batches, recipe)
         elif step == "streamed":
-            _in_a_process(f"measure_streamed({str(recipe)!r})")
+            in_a_process(measure_streamed, recipe)
         elif step == "opennmt":
             measure_opennmt(recipe, arguments.opennmt_python, arguments.batch_tokens)
         elif step == "start":
@@ -103,10 +105,10 @@ def measure_preparing(recipe: Path, cores: int) -> None:
     subprocess.run([COMMAND, "prepare", str(recipe), "--run-dir", str(recipe.parent / "run")], check=True)
     print(f"the command prepare: {time.perf_counter() - began:.0f} s", flush=True)
     for number in range(1, cores + 1):
-        _in_a_process(f"prepare_on({str(recipe)!r}, {number})")
+        in_a_process(prepare_on, recipe, number)
 
 
-def prepare_on(recipe: str, cores: int) -> None:
+def prepare_on(recipe: Path, cores: int) -> None:
     """Prepares the pairs of training anew, on so many cores."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     from rich.console import Console
@@ -116,7 +118,7 @@ def prepare_on(recipe: str, cores: int) -> None:
     from tf_transformer.recipe import load_recipe
     from tf_transformer.tokenizers import TokenizerPair
 
-    loaded, root = load_recipe(recipe), Path(recipe).parent
+    loaded, root = load_recipe(recipe), recipe.parent
     tokenizers = TokenizerPair.load(root / "prepared" / "tokenizer")
     limits = {"max_length": loaded.data.max_length, "max_ratio": loaded.data.max_ratio}
     began, cpu = time.perf_counter(), time.process_time()
@@ -134,7 +136,7 @@ def prepare_on(recipe: str, cores: int) -> None:
     )
 
 
-def measure_batches(recipe: str, number: int = 1000) -> None:
+def measure_batches(recipe: Path, number: int = 1000) -> None:
     """Batches of the prepared pairs, from a late step on, and the memory that they take."""
     import tensorflow as tf
 
@@ -144,9 +146,9 @@ def measure_batches(recipe: str, number: int = 1000) -> None:
 
     loaded = load_recipe(recipe)
     tf.constant(0)  # TensorFlow's start is no part of it
-    before = private_megabytes()
+    before = memory("RssAnon")
     began = time.perf_counter()
-    prepared = PreparedPairs(Path(recipe).parent / "prepared" / "train")
+    prepared = PreparedPairs(recipe.parent / "prepared" / "train")
     opened = time.perf_counter() - began
     batches = batches_of(loaded, prepared, 1).endless(loaded.seed)
     began = time.perf_counter()
@@ -157,22 +159,22 @@ def measure_batches(recipe: str, number: int = 1000) -> None:
         f"{time.perf_counter() - began:.1f} s",
         flush=True,
     )
-    began, cpu, pairs, most = time.perf_counter(), time.process_time(), 0, 0.0
+    began, cpu, pairs, most = time.perf_counter(), time.process_time(), 0, 0
     for made in range(number):
         _, labels = next(stream)
         pairs += labels.shape[0]
         if made % 100 == 0:
-            most = max(most, private_megabytes())
+            most = max(most, memory("RssAnon"))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     print(
         f"batches: {pairs / cpu:,.0f} pairs a second of CPU, {pairs / seconds:,.0f} a second; "
-        f"{most - before:.0f} MB beyond TensorFlow's, mapped files aside",
+        f"{(most - before) / 1e6:.0f} MB beyond TensorFlow's, mapped files aside",
         flush=True,
     )
     print(f"padding: {batches.padding_share():.1%}", flush=True)
 
 
-def measure_streamed(recipe: str, number: int = 200) -> None:
+def measure_streamed(recipe: Path, number: int = 200) -> None:
     """The same of `make_batches`, which tokenises while it makes them, for comparison."""
     from tf_transformer.data import make_batches, padding_share
     from tf_transformer.experiment.corpus import open_source
@@ -214,19 +216,13 @@ def measure_opennmt(recipe: Path, python: Path, batch_tokens: int, number: int =
     subprocess.run([python, script, folder, *sizes], check=True)
 
 
-def private_megabytes() -> float:
-    """Resident memory of this process without pages of files."""
-    text = Path("/proc/self/status").read_text()
-    return int(re.search(r"RssAnon:\s+(\d+)", text)[1]) * 1024 / 1e6
-
-
 def measure_start(recipe: Path, run: Path, step: int) -> None:
     """From the command to the end of its first step; of one that goes on, from the state of that step."""
     shutil.rmtree(run, ignore_errors=True)
     command = [COMMAND, "train", str(recipe), "--run-dir", str(run)]
     if step:
         first_step(command)
-        _in_a_process(f"set_step({str(run)!r}, {step})")
+        in_a_process(set_step, run, step)
     seconds, made = first_step(command)
     what = f"going on at step {step:,}" if step else "a new training"
     print(f"{what}: {seconds:.1f} s from the command to its first step's end, {made:.1f} s to its model", flush=True)
@@ -249,7 +245,7 @@ def first_step(command: list[str]) -> tuple[float, float]:
     return seconds, made
 
 
-def set_step(run_path: str, step: int) -> None:
+def set_step(path: Path, step: int) -> None:
     """Saves a run's state anew, as if so many steps had been taken."""
     from tf_transformer.experiment import make_model
     from tf_transformer.recipe import load_recipe
@@ -257,7 +253,7 @@ def set_step(run_path: str, step: int) -> None:
     from tf_transformer.runs.directory import RunDirectory
     from tf_transformer.runs.state import TrainingState
 
-    run = RunDirectory(run_path)
+    run = RunDirectory(path)
     recipe = load_recipe(run.recipe)
     model = make_model(recipe, recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size)
     state = TrainingState(run.training_state, Checkpoints(run.checkpoints))
@@ -266,11 +262,6 @@ def set_step(run_path: str, step: int) -> None:
     state.set_model(model)
     state.save()
     state.wait()
-
-
-def _in_a_process(call: str) -> None:
-    """Calls a function of this file in a new process: what one has in memory, the next would not be seen to take."""
-    subprocess.run([sys.executable, "-c", f"import data; data.{call}"], cwd=Path(__file__).parent, check=True)
 
 
 if __name__ == "__main__":

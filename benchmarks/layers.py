@@ -12,15 +12,12 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from layers_report import KERNEL, draw, report
+from machine import describe_machine
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from benchmarks.layers_report import draw, report
-from benchmarks.machine import describe_machine
 from tf_transformer import MultiHeadAttention
 from tf_transformer.layers.lstm import LSTM
 
-KERNEL = 3
 WINDOW = 32  # to each side: a neighbourhood of r = 65
 HEAD_WIDTH = 64  # as in the paper's models
 

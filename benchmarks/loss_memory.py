@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-from pathlib import Path
+
+from machine import memory
+from processes import in_a_process
 
 ROWS = 32
 
@@ -24,16 +25,10 @@ def main() -> None:
     for vocabulary in arguments.vocabularies:
         sizes = vocabulary, arguments.tokens, arguments.d_model
         logits, matrix = (4 * vocabulary * size / 1e6 for size in sizes[1:])
-        over_logits, projecting = (_in_a_process(*sizes, projects=projects) for projects in (False, True))
+        over_logits, projecting = (in_a_process(_peak_megabytes, *sizes, projects) for projects in (False, True))
         print(
             f"| {vocabulary:,} | {logits:,.0f} | {matrix:,.0f} | {over_logits:,.0f} | {projecting:,.0f} |", flush=True
         )
-
-
-def _in_a_process(*sizes: int, projects: bool) -> float:
-    """Measures in a new process: what one has freed, the next would not be seen to take."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_peak_megabytes, (*sizes, projects))
 
 
 def _peak_megabytes(vocabulary: int, tokens: int, d_model: int, projects: bool) -> float:
@@ -50,16 +45,10 @@ def _peak_megabytes(vocabulary: int, tokens: int, d_model: int, projects: bool) 
         keras.optimizers.SGD(0.1), loss if projects else loss.call, metrics=[tt.Perplexity()], jit_compile=False
     )
     model.build((ids.shape, ids.shape))
-    before = _megabytes("VmRSS")
+    before = memory("VmRSS")
     for _ in range(2):
         model.train_on_batch((ids, ids), ids)
-    return _megabytes("VmHWM") - before
-
-
-def _megabytes(name: str) -> float:
-    """A figure of this process's memory that Linux keeps, VmHWM being the peak of VmRSS."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name + ":"))
-    return int(line.split()[1]) * 1024 / 1e6
+    return (memory("VmHWM") - before) / 1e6
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The machine that a benchmark ran on."""
+"""The machine that a benchmark ran on, and the memory of processes on it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ def describe_machine(threads: int, gpu: bool = False) -> dict[str, Any]:
     cpu = next((value.strip() for key, value in lines if key.strip() == "model name"), platform.machine())
     machine = {"cpu": cpu, "cpus": os.cpu_count(), "threads": threads, "platform": platform.platform()}
     return {**machine, "gpu": _gpu()} if gpu else machine
+
+
+def memory(field: str, pid: int | str = "self") -> int:
+    """A figure of a process's memory, in bytes: VmRSS is what is resident, VmHWM its peak, RssAnon that without files.
+
+    `resource.getrusage` would count the parent's memory in: its maximum survives the start of a new program.
+    """
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(f"{field}:")) * 1024
 
 
 def _gpu() -> str:

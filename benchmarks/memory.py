@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import multiprocessing
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
+
+from machine import memory
+from processes import in_a_process
 
 LOOPS = {
     "fit": "fit of a one-layer model, width 64",
@@ -28,20 +29,14 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         if "load" in arguments.loops:
-            _in_a_process(_export_once, Path(folder, "loaded"))
+            in_a_process(_export_once, Path(folder, "loaded"))
         rounds = range(1, arguments.rounds + 1)
         print(f"| resident memory, MB, after round | {' | '.join(map(str, rounds))} | growth after the third |")
         print(f"| --- |{' --- |' * (arguments.rounds + 1)}")
         for loop in arguments.loops:
-            figures = _in_a_process(_rounds, loop, arguments.rounds, Path(folder, "loaded", "1"))
+            figures = in_a_process(_rounds, loop, arguments.rounds, Path(folder, "loaded", "1"))
             growth = figures[-1] / figures[min(2, arguments.rounds - 1)] - 1
             print(f"| {LOOPS[loop]} | {' | '.join(f'{each:,.0f}' for each in figures)} | {growth:+.1%} |", flush=True)
-
-
-def _in_a_process(function: Callable, *arguments: object) -> object:
-    """Calls a function in a new process: what one has freed, the next would not be seen to take."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
 
 
 def _rounds(loop: str, rounds: int, export: Path) -> list[float]:
@@ -53,7 +48,7 @@ def _rounds(loop: str, rounds: int, export: Path) -> list[float]:
             once(export if loop == "load" else Path(folder))
         gc.collect()
         ctypes.CDLL("libc.so.6").malloc_trim(0)  # what is free, but not given back, is no growth
-        figures.append(_megabytes())
+        figures.append(memory("VmRSS") / 1e6)
     return figures
 
 
@@ -86,11 +81,6 @@ def _load_once(folder: Path) -> None:
 
     loaded = tf.saved_model.load(str(folder))
     loaded.signatures["translate"](text=tf.constant(["a dog 3"]))
-
-
-def _megabytes() -> float:
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) * 1024 / 1e6
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""The driver's side of an engine's process."""
+"""Processes of a benchmark: the driver's side of an engine's, and one for a function."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,12 @@ class EngineProcess:
     def close(self) -> None:
         self._process.stdin.close()
         self._process.wait()
+
+
+def in_a_process(function: Callable, *arguments: Any) -> Any:
+    """Calls a function in a new process: what one has freed, the next would not be seen to take."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import select
 import subprocess
@@ -13,6 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from machine import memory
 from processes import ENGINES, cpu_seconds
 
 SECONDS_TO_START = 300
@@ -70,7 +70,7 @@ class Served:
 
     def resident_memory(self) -> int:
         """Bytes of memory that its process holds."""
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return memory("VmRSS", self.pid)
 
     def wait_until_idle(self, seconds: float = 120) -> None:
         """Waits until it works no more on requests of clients that have gone."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import threading
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from machine import describe_machine, memory
 
 # What a server gets that nobody should send. None may fail, none may change another's answer.
 BAD = (
@@ -157,24 +157,16 @@ def put_under_load(
     for thread in asking:
         thread.start()
     time.sleep(max(0.0, begin - time.perf_counter()))
-    memory = [resident_memory()]
+    resident = [memory("VmRSS")]
     while time.perf_counter() < end:
         time.sleep(min(SECONDS_BETWEEN_SAMPLES, seconds / 20))
-        memory.append(resident_memory())
+        resident.append(memory("VmRSS"))
     for thread in asking:
         thread.join()
-    return Load(sum(latencies, []), memory, errors, wrong, time.perf_counter() - begin)
-
-
-def resident_memory() -> int:
-    """Bytes of memory that this process holds."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return Load(sum(latencies, []), resident, errors, wrong, time.perf_counter() - begin)
 
 
 def main() -> None:
-    from machine import describe_machine
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path, help="a SavedModel's folder")
     parser.add_argument("--source", type=Path, required=True, help="good texts, one a line")

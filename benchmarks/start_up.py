@@ -30,7 +30,8 @@ STAGES = """
 import json, sys, time
 from pathlib import Path
 times = [time.perf_counter()]
-from tf_transformer.terminal.process import quiet_tensorflow, session_loader
+from tf_transformer.session.loading import session_loader
+from tf_transformer.terminal.process import quiet_tensorflow
 model, changes = Path(sys.argv[1]), json.loads(sys.argv[2])
 load = session_loader(model)
 with quiet_tensorflow(streams=True, session=load is not None):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.decoding.by_hand import padded
 from tf_transformer import Perplexity, SmoothedCrossEntropy, TokenAccuracy, Transformer, TransformerSchedule
 from tf_transformer.decoding import Stepper, greedy_search
 
@@ -21,13 +22,6 @@ def sequences(number, seed):
     return list(found)
 
 
-def padded(rows):
-    ids = np.zeros((len(rows), LONGEST + 1), "int32")
-    for row, tokens in zip(ids, rows, strict=True):
-        row[: len(tokens)] = tokens
-    return ids
-
-
 @pytest.mark.slow
 def test_a_tiny_transformer_learns_to_reverse():
     keras.utils.set_random_seed(1)
@@ -41,9 +35,9 @@ def test_a_tiny_transformer_learns_to_reverse():
         metrics=[Perplexity(), TokenAccuracy()],
         jit_compile=False,
     )
-    source_ids = padded([(*tokens, END) for tokens in train])
-    target_ids = padded([(START, *reversed(tokens)) for tokens in train])
-    labels = padded([(*reversed(tokens), END) for tokens in train])
+    source_ids = padded([(*tokens, END) for tokens in train], LONGEST + 1)
+    target_ids = padded([(START, *reversed(tokens)) for tokens in train], LONGEST + 1)
+    labels = padded([(*reversed(tokens), END) for tokens in train], LONGEST + 1)
     model.fit((source_ids, target_ids), labels, batch_size=64, epochs=5, verbose=0)
 
     @tf.function(autograph=False)
@@ -52,8 +46,8 @@ def test_a_tiny_transformer_learns_to_reverse():
         limits = tf.fill(tf.shape(source_ids)[:1], LONGEST + 1)
         return greedy_search(stepper, stepper.start_cache(source_ids), limits, START, END)
 
-    ids, scores = translate(tf.constant(padded([(*tokens, END) for tokens in unseen])))
-    right = (ids.numpy() == padded([(*reversed(tokens), END) for tokens in unseen])).all(axis=1)
+    ids, scores = translate(tf.constant(padded([(*tokens, END) for tokens in unseen], LONGEST + 1)))
+    right = (ids.numpy() == padded([(*reversed(tokens), END) for tokens in unseen], LONGEST + 1)).all(axis=1)
     assert right.mean() > 0.95
     # It is sure where it is right.
     assert scores.numpy()[right].mean() > -2

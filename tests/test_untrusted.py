@@ -12,21 +12,13 @@ import yaml
 
 import tf_transformer
 from tests.cli.command import contents
+from tests.mistakes import refused
 from tests.tiny_run import RECIPE, tiny_run
-from tf_transformer.errors import UserError
 from tf_transformer.recipe import load_recipe, reading
 from tf_transformer.runs.directory import load_model
 
 SOURCES_FOLDER = Path(tf_transformer.__file__).parent
 SOURCES = sorted(SOURCES_FOLDER.rglob("*.py"))
-
-
-def refused(function, *arguments) -> str:
-    with pytest.raises(UserError) as caught:
-        function(*arguments)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
 
 
 # -- the package's own source ----

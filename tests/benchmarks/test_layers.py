@@ -3,9 +3,8 @@
 import math
 
 import pytest
-
-from benchmarks.layers import LAYERS, WINDOW, _path
-from benchmarks.layers_report import TABLE, crossing, draw, report, slope
+from layers import LAYERS, WINDOW, _path
+from layers_report import TABLE, crossing, draw, report, slope
 
 NS, DS = [16, 32, 64, 128, 256, 512, 1024], [64, 256]
 

@@ -24,7 +24,7 @@ class Outcome(NamedTuple):
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    """All files with their bytes, and all folders."""
+    """All files, hidden ones too, with their bytes, and all folders."""
     return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
 
 

@@ -66,7 +66,7 @@ def load_in_session_once(tiny_saved_model):
     from tf_transformer.session.signature import load_in_session
 
     once = cache(load_in_session)
-    return lambda path, *how: (once if path == tiny_saved_model else load_in_session)(path, *how)
+    return lambda path, *name, **how: (once if path == tiny_saved_model else load_in_session)(path, *name, **how)
 
 
 @pytest.fixture

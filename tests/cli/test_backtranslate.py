@@ -139,9 +139,9 @@ def test_sampling_and_many_jobs(command, tiny_saved_model, monolingual, tmp_path
     packed.write_bytes(gzip.compress(monolingual.read_bytes()))
     words = ["backtranslate", tiny_saved_model, packed, tmp_path / "back", "--shard-lines", 10]
     words += ["--method", "sampling", "--seed", 3]
-    assert command(*words, "--shard", "1/2").err.splitlines()[-1] == "2 of 3 shards are left to other jobs"
+    assert command(*words, "--job", "1/2").err.splitlines()[-1] == "2 of 3 shards are left to other jobs"
     assert not (tmp_path / "back").exists()
-    assert command(*words, "--shard", "0/2").status == 0
+    assert command(*words, "--job", "0/2").status == 0
     manifest = json.loads((tmp_path / "back" / "manifest.json").read_text())
     assert manifest["options"] == {"temperature": 1.0, "seed": 3}
     sampled = command("translate", tiny_saved_model, packed, "--temperature", 1, "--seed", 3, "--cut").lines
@@ -192,7 +192,7 @@ def test_killed_the_same_command_ends_with_the_very_files(command, tiny_saved_mo
         (["{}/pairs.en", "{}/o", "--seed", "1"], ["--seed has no effect with --method beam"]),
         (["{}/pairs.en", "{}/o", "--method", "sampling", "--alpha", "1"], ["--alpha has no effect"]),
         (["{}/pairs.en", "{}/o", "--method", "noised-beam", "--top-k", "5"], ["--top-k has no effect"]),
-        (["{}/pairs.en", "{}/o", "--shard", "2/2"], ["--shard is 2/2"]),
+        (["{}/pairs.en", "{}/o", "--job", "2/2"], ["--job is 2/2"]),
         (["{}/pairs.en", "{}/o", "--source-script", "German"], ["no script of Unicode is called German"]),
     ],
     ids=str,

@@ -9,15 +9,7 @@ from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 from tf_transformer.experiment import export_run_ctranslate2
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
-pytestmark = pytest.mark.usefixtures("loaded_once")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Threads that wait for each other take the time of tests that run beside these."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread", "loaded_once")
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def test_help_answers_without_tensorflow():
             "translate",
             "model... [file] --beam-size --alpha --nbest --min-length --max-length --temperature --top-k --top-p "
             "--seed --replace-unknown --protect --glossary --alignments --cut --paragraphs --engine --batch-size "
-            "--json --interactive --shards --shard-lines --shard --output",
+            "--json --interactive --shards --shard-lines --job --output",
         ),
         (
             "filter",
@@ -56,7 +56,7 @@ def test_help_answers_without_tensorflow():
             "backtranslate",
             "model monolingual out --method --beam-size --alpha --top-k --seed --min-score --unit --min-length "
             "--max-length --max-ratio --max-overlap --max-repeats --source-script --target-script --min-script "
-            "--duplicates --engine --batch-size --shard-lines --shard --json",
+            "--duplicates --engine --batch-size --shard-lines --job --json",
         ),
         ("parse", "model [file] --beam-size --alpha --grammar --no-grammar --pretty --html --png --batch-size"),
         ("score-trees", "gold predicted --json"),

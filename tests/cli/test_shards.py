@@ -67,7 +67,7 @@ def test_it_is_what_one_command_writes(command, tiny_saved_model, sources, tmp_p
 def test_a_packed_file_is_the_same_text(command, tiny_saved_model, sources, tmp_path):
     packed = tmp_path / "sources.gz"
     packed.write_bytes(gzip.compress(sources.read_bytes()))
-    words = ["--shards", tmp_path / "shards", "--shard-lines", 30, "--shard"]
+    words = ["--shards", tmp_path / "shards", "--shard-lines", 30, "--job"]
     assert command("translate", tiny_saved_model, packed, *words, "1/2").status == 0
     assert command("translate", tiny_saved_model, sources, *words, "0/2").status == 0
     assert (
@@ -81,7 +81,7 @@ def test_many_jobs_have_each_line_translated_once_and_the_last_joins(command, ti
     words += ["--output", tmp_path / "joined"]
     left = {2: 7, 0: 3, 1: 0}
     for number in left:
-        outcome = command(*words, "--shard", f"{number}/3")
+        outcome = command(*words, "--job", f"{number}/3")
         assert (outcome.status, outcome.out) == (0, b"")
         own = [f"shard {index} of 10" for index in range(number, 10, 3)]
         *shards, last = outcome.err.splitlines()
@@ -91,7 +91,7 @@ def test_many_jobs_have_each_line_translated_once_and_the_last_joins(command, ti
             assert not (tmp_path / "joined").exists()
     assert last == f"translation: {tmp_path / 'joined'}"
     assert (tmp_path / "joined").read_bytes() == command("translate", tiny_saved_model, sources).out
-    idle = command(*words[:-2], "--shard", "11/12")  # no shard is its own; it leaves joining to a call without
+    idle = command(*words[:-2], "--job", "11/12")  # no shard is its own; it leaves joining to a call without
     assert idle == (0, b"", "")
 
 
@@ -154,10 +154,10 @@ def test_with_ctranslate2(command, tiny_run_directory, sources, tmp_path, monkey
         (["--shards", "{}/s"], ["--shards needs FILE"]),
         (["-", "--shards", "{}/s"], ["--shards needs FILE"]),
         (["{}/pairs.en", "--shard-lines", "5"], ["--shard-lines only applies", "--shards DIR"]),
-        (["{}/pairs.en", "--shard", "0/5"], ["--shard only applies", "--shards DIR"]),
+        (["{}/pairs.en", "--job", "0/5"], ["--job only applies", "--shards DIR"]),
         (["{}/pairs.en", "--output", "{}/o"], ["--output only applies", "--shards DIR"]),
-        (["{}/pairs.en", "--shards", "{}/s", "--shard", "5/5"], ["--shard is 5/5", "from 0/8 to 7/8"]),
-        (["{}/pairs.en", "--shards", "{}/s", "--shard", "1"], ["--shard is 1", "I/N"]),
+        (["{}/pairs.en", "--shards", "{}/s", "--job", "5/5"], ["--job is 5/5", "from 0/8 to 7/8"]),
+        (["{}/pairs.en", "--shards", "{}/s", "--job", "1"], ["--job is 1", "I/N"]),
         (["{}/none.en", "--shards", "{}/s"], ["{}/none.en does not exist"]),
         (["{}/latin.de", "--shards", "{}/s"], ["{}/latin.de, line 3: not valid UTF-8"]),
         (["{}/pairs.en", "--shards", "{}/s", "--output", "{}/none/o"], ["{}/none: no such folder"]),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mistakes import refused
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
 from tf_transformer.data.batching import make_batches
 from tf_transformer.data.failures import original_errors
@@ -16,15 +17,6 @@ from tf_transformer.errors import UserError
 
 LINES = [f"Zeile {n} {os.urandom(8).hex()}" for n in range(3000)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
-
-
-def told(source) -> str:
-    """The message of the UserError that reading a source raises."""
-    with pytest.raises(UserError) as caught:
-        list(source)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
 
 
 def flip(path: Path, place: float) -> None:
@@ -54,7 +46,7 @@ def line_reached(message: str) -> int:
 def test_a_gzip_file_that_is_cut_off(packed):
     path, whole = packed
     path.write_bytes(path.read_bytes()[:-20_000])
-    message = told(TextFiles(path, whole))
+    message = refused(list, TextFiles(path, whole))
     assert message.startswith(f"{path}: incomplete or damaged gzip file (") and 'with damaged set to "skip"' in message
     reached = line_reached(message)
     assert 100 < reached < len(LINES)
@@ -73,14 +65,14 @@ def test_of_a_gzip_file_with_a_flipped_bit_nothing_is_read(packed, place):
     if place < 0:  # the checksum itself
         place = (path.stat().st_size + place) / path.stat().st_size
     flip(path, place)
-    assert told(TextFiles(path, whole)).startswith(f"{path}: incomplete or damaged gzip file (")
+    assert refused(list, TextFiles(path, whole)).startswith(f"{path}: incomplete or damaged gzip file (")
     # The checksum stands at the end, behind lines that look like others.
     source = TextFiles([path, whole], [whole, whole], damaged="skip")
     assert list(source) == [(line, line) for line in LINES]
     (lost,) = source.lost
     assert lost.startswith(f"{path} is damaged (") and lost.endswith(": 0 pairs read, 3,000 lost")
     alone = TextFiles(path, whole, damaged="skip")
-    assert "no sentence pairs in" in told(alone) and "3,000 lost" in told(alone)
+    assert "no sentence pairs in" in refused(list, alone) and "3,000 lost" in refused(list, alone)
 
 
 def test_both_files_cut_and_a_file_of_columns(tmp_path):
@@ -103,7 +95,7 @@ def test_what_is_whole_loses_nothing(packed):
         TextFiles(*packed, damaged="ignore")
     # To leave out what is damaged is not to put up with files that don't belong together.
     packed[1].write_bytes(TEXT[: len(TEXT) // 2])
-    assert "make them equal" in told(TextFiles(*packed, damaged="skip"))
+    assert "make them equal" in refused(list, TextFiles(*packed, damaged="skip"))
 
 
 # -- change ----
@@ -139,7 +131,7 @@ def test_a_file_that_changes_between_two_passes(packed, change, damaged):
         source = TextFiles(*packed, damaged=damaged)
         assert len(list(source)) == len(LINES)
         change(path)
-        assert told(source).startswith(f"{path} has changed since reading began (after line 0): ")
+        assert refused(list, source).startswith(f"{path} has changed since reading began (after line 0): ")
         path.write_bytes(gzip.compress(TEXT) if path.suffix else TEXT)
 
 
@@ -149,7 +141,7 @@ def test_a_file_that_changes_as_it_is_read(packed, change):
         pairs = iter(TextFiles(*packed))
         next(pairs)
         change(path)
-        message = told(pairs)
+        message = refused(list, pairs)
         assert message.startswith(f"{path} has changed since reading began")
         assert message.endswith("or begin anew with another (a training in another folder)")
         assert line_reached(message) <= LINES_BETWEEN_LOOKS
@@ -160,7 +152,7 @@ def test_a_file_that_is_gone(packed):
     source = TextFiles(*packed, damaged="skip")
     list(source)
     packed[0].unlink()
-    assert told(source).startswith(f"{packed[0]} is gone; it existed when reading began: restore it")
+    assert refused(list, source).startswith(f"{packed[0]} is gone; it existed when reading began: restore it")
 
 
 # -- TensorFlow Datasets ----
@@ -220,7 +212,7 @@ def test_a_damaged_record(dataset, prepared, damage):
     assert len(whole) == 50 * len(PAIRS)
     first, second = records(prepared)
     damage(second, 0.5)
-    message = told(dataset())
+    message = refused(list, dataset())
     assert message.startswith("dataset damaged_translate, split train: damaged at or shortly after pair ")
     place = re.search(rf"\({re.escape(str(second))}, record ([\d,]+)\)", message)
     record = int(place[1].replace(",", ""))
@@ -241,7 +233,7 @@ def test_a_file_that_can_t_be_read(dataset, prepared):
     path = records(prepared)[1]
     path.unlink()
     path.mkdir()
-    message = told(dataset())
+    message = refused(list, dataset())
     path.rmdir()
     assert f"({path}: " in message and "\n" not in message
 
@@ -258,7 +250,7 @@ def test_records_that_are_missing_without_a_trace(dataset, prepared):
         ends.append(size)
     assert size == len(content)
     path.write_bytes(content[: ends[-11]])
-    assert "records are missing from its files: 1,190 pairs read, 10 lost; prepare it again" in told(dataset())
+    assert "records are missing from its files: 1,190 pairs read, 10 lost; prepare it again" in refused(list, dataset())
     source = dataset(damaged="skip")
     assert len(list(source)) == 1190 and "10 lost" in source.lost[0]
 
@@ -270,10 +262,10 @@ def test_a_datasets_file_that_changes_or_is_gone(dataset, prepared, damaged):
     pairs = iter(source)
     next(pairs)
     grow(path)
-    assert told(pairs).startswith(f"{path} has changed since reading began (after pair ")
-    assert told(source).startswith(f"{path} has changed since reading began (after pair 0)")
+    assert refused(list, pairs).startswith(f"{path} has changed since reading began (after pair ")
+    assert refused(list, source).startswith(f"{path} has changed since reading began (after pair 0)")
     path.unlink()
-    assert told(source).startswith(f"{path} is gone (after pair 0): restore the original")
+    assert refused(list, source).startswith(f"{path} is gone (after pair 0): restore the original")
 
 
 # -- in the middle of a training ----

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.mistakes import refused
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.corpus import OPENERS
@@ -29,11 +30,7 @@ def files(folder: Path, source: bytes | str, target: bytes | str, **options) -> 
 
 def told(make) -> str:
     """The message of the UserError that making or reading a source raises."""
-    with pytest.raises(UserError) as caught:
-        list(make())
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+    return refused(lambda: list(make()))
 
 
 def test_every_kind_of_data_that_a_recipe_may_name_can_be_opened():

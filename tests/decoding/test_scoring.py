@@ -4,17 +4,13 @@ import numpy as np
 import pytest
 
 from tests import reference
-from tests.decoding.by_hand import log_softmax
+from tests.decoding.by_hand import log_softmax, padded
 from tf_transformer import Transformer
 from tf_transformer.decoding import score_tokens, shift_right
 
 START, END, VOCABULARY = 2, 3, 23
 
 PAIRS = [([5, 6, 7, END], [8, 9, END]), ([END], [END]), ([4, 4, END], [10, 11, 12, 13, END]), ([20, END], [21, 22])]
-
-
-def padded(rows, width):
-    return np.array([row + [0] * (width - len(row)) for row in rows], "int32")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])

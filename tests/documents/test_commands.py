@@ -234,4 +234,4 @@ def test_the_job_of_kubernetes_gives_each_pod_its_share(own):
     job = yaml.safe_load(block.text)["spec"]
     (container,) = job["template"]["spec"]["containers"]
     (command,) = commands_of(container["args"][0], own, {"JOB_COMPLETION_INDEX": "2"})
-    assert read_by_the_command_line(command.arguments)["shard"] == f"2/{job['completions']}"
+    assert read_by_the_command_line(command.arguments)["job"] == f"2/{job['completions']}"

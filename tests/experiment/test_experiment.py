@@ -17,6 +17,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from tensorboard.plugins.projector import ProjectorConfig
 
 from tests import reference
+from tests.cli.command import contents
 from tests.eager import eagerly
 from tests.experiment.small_recipe import STEPS, ctrl_c_after, on, recipe
 from tests.tiny_run import PAIRS
@@ -338,10 +339,6 @@ def test_another_search_is_scored_by_its_own_translations(run):
 
 
 # -- what it leaves alone ----
-
-
-def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_another_run_is_not_written_over(run):

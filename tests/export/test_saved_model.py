@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
+from tests.cli.command import contents
 from tests.export.conftest import with_nothing_but
 from tests.parsing.random_parser import SENTENCES, make_parser
 from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export, tiny_run
@@ -268,11 +269,6 @@ class FullDisk(Exportable):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def translate(self, text):
         raise self.error
-
-
-def contents(folder: Path) -> dict[str, bytes | None]:
-    """All files, hidden ones too, with their bytes, and all folders."""
-    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
 
 
 @pytest.mark.parametrize(

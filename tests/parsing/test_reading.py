@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from tests.mistakes import refused
 from tests.parsing.random_trees import trees, untagged
 from tf_transformer.errors import UserError
 from tf_transformer.parsing import Leaf, Tree, TreeFiles, read_tree
@@ -23,11 +24,8 @@ def file_of(folder: Path, content: bytes | str, name: str = "trees.mrg") -> Path
 
 
 def told(make) -> str:
-    with pytest.raises(UserError) as caught:
-        list(make())
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+    """The message of the UserError that making or reading trees raises."""
+    return refused(lambda: list(make()))
 
 
 def test_trees_are_what_was_written():

@@ -13,9 +13,9 @@ import pytest
 
 from tests.bounded import SECONDS, begun
 from tests.eager import eagerly
+from tests.mistakes import refused
 from tests.tiny_run import PAIRS, tiny_run
 from tf_transformer import load_translator
-from tf_transformer.errors import UserError
 from tf_transformer.experiment import evaluate
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
@@ -47,15 +47,6 @@ def empty_run(tmp_path):
     run.recipe.write_text("name: empty\n")
     run.end_training()
     return run
-
-
-def fails(function, *arguments) -> str:
-    """The message, one line of it."""
-    with pytest.raises(UserError) as raised:
-        function(*arguments)
-    message = str(raised.value)
-    assert "\n" not in message
-    return message
 
 
 def test_what_a_training_leaves(run):
@@ -95,26 +86,26 @@ def test_create_takes_a_new_folder_or_an_empty_one(tmp_path):
 
 
 def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
-    assert "run: contains a finished training; to train longer" in fails(RunDirectory.create, empty_run.path)
+    assert "run: contains a finished training; to train longer" in refused(RunDirectory.create, empty_run.path)
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "letter").write_text("dear")
-    assert "files: is not empty" in fails(RunDirectory.create, tmp_path / "files")
-    assert "letter: is not empty" in fails(RunDirectory.create, tmp_path / "files" / "letter")
-    assert "letter is not a folder you can write to" in fails(
+    assert "files: is not empty" in refused(RunDirectory.create, tmp_path / "files")
+    assert "letter: is not empty" in refused(RunDirectory.create, tmp_path / "files" / "letter")
+    assert "letter is not a folder you can write to" in refused(
         RunDirectory.create, tmp_path / "files" / "letter" / "run"
     )
-    assert "File name too long" in fails(RunDirectory.create, tmp_path / ("x" * 300))
+    assert "File name too long" in refused(RunDirectory.create, tmp_path / ("x" * 300))
     assert (tmp_path / "files" / "letter").read_text() == "dear"
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["letter"]
 
 
 def test_open_wants_a_run(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
-        assert fails(RunDirectory.open, path).startswith(f"{path}: not a run")
+        assert refused(RunDirectory.open, path).startswith(f"{path}: not a run")
 
 
 def test_best_checkpoint_is_the_best_or_else_the_newest(empty_run):
-    assert "no checkpoint yet" in fails(empty_run.best_checkpoint)
+    assert "no checkpoint yet" in refused(empty_run.best_checkpoint)
     for name in ("step-00000900.keras", "step-00001000.keras", ".partial-step-00002000.keras"):
         (empty_run.checkpoints / name).touch()
     assert empty_run.best_checkpoint().name == "step-00001000.keras"
@@ -136,14 +127,14 @@ def test_a_checkpoint_is_a_model_of_its_run(empty_run, monkeypatch):
 
 def test_a_checkpoint_without_its_run_is_told(empty_run, tmp_path):
     (tmp_path / "alone.keras").touch()
-    assert "a checkpoint outside its run" in fails(RunDirectory.of_model, tmp_path / "alone.keras")
-    assert "no such checkpoint" in fails(RunDirectory.of_model, empty_run.checkpoints / "step-00000007.keras")
-    assert "not a run" in fails(RunDirectory.of_model, tmp_path)
+    assert "a checkpoint outside its run" in refused(RunDirectory.of_model, tmp_path / "alone.keras")
+    assert "no such checkpoint" in refused(RunDirectory.of_model, empty_run.checkpoints / "step-00000007.keras")
+    assert "not a run" in refused(RunDirectory.of_model, tmp_path)
 
 
 def test_a_checkpoint_in_the_root_folder_is_told(monkeypatch):
     monkeypatch.setattr("pathlib.Path.is_file", lambda path: path == Path("/alone.keras"))
-    assert "/alone.keras: a checkpoint outside its run" in fails(RunDirectory.of_model, "/alone.keras")
+    assert "/alone.keras: a checkpoint outside its run" in refused(RunDirectory.of_model, "/alone.keras")
 
 
 def test_scores_keep_the_earlier_ones(empty_run):
@@ -204,13 +195,13 @@ HOW = ["truncated", "scrambled", "empty", "text", "another archive", "another mo
 def test_a_damaged_model_is_told_in_a_line(run, tmp_path, how):
     path = tmp_path / "damaged.keras"
     damage(run.best_checkpoint().read_bytes(), how, path)
-    assert fails(load_model, path).startswith(f"{path}: ")
+    assert refused(load_model, path).startswith(f"{path}: ")
 
 
 def test_no_model(tmp_path, empty_run):
-    assert "no such model" in fails(load_model, tmp_path / "none.keras")
-    assert "not a run" in fails(load_model, tmp_path / "none")
-    assert "no checkpoint yet" in fails(load_model, empty_run.path)
+    assert "no such model" in refused(load_model, tmp_path / "none.keras")
+    assert "not a run" in refused(load_model, tmp_path / "none")
+    assert "no checkpoint yet" in refused(load_model, empty_run.path)
 
 
 @pytest.fixture(scope="module")

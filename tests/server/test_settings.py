@@ -174,8 +174,13 @@ def test_a_long_text_of_the_page_is_split_elsewhere(asking, monkeypatch):
     from tf_transformer.server import page
 
     threads = []
-    split = page.split
-    monkeypatch.setattr(page, "split", lambda *given: threads.append(threading.current_thread()) or split(*given))
+    split = page.split_sentences
+
+    def splitting(*given):
+        threads.append(threading.current_thread())
+        return split(*given)
+
+    monkeypatch.setattr(page, "split_sentences", splitting)
     client, _ = asking()
     for text in ("A text.", "A text. " * 1_000):
         assert client.post("/page/translate", json={"model": "echo", "text": text}).status_code == 200

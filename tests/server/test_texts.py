@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tf_transformer.server.texts import html_parts, translate_texts
+from tf_transformer.server.markup import html_parts
+from tf_transformer.server.texts import translate_texts
 from tf_transformer.translation.texts import Translation
 
 PIECES = (

@@ -106,11 +106,11 @@ def test_killed_again_and_again_while_it_writes(tiny_saved_model, sources, tmp_p
 
 
 def test_jobs_side_by_side_one_of_which_is_killed(tiny_saved_model, sources, tmp_path):
-    """Three jobs at once, two of which do the same shards; a command without a share does what the killed one left."""
+    """Three jobs at once, two of which do the same shards; a command without a job does what the killed one left."""
     words = words_of(tiny_saved_model, sources, tmp_path)
     # It kills itself before its fifth shard is there, or its fourth: the manifest may be its own.
-    begin = [[sys.executable, "-m", "tests.shards.killed", "5", "before", *words, "--shard", "0/2"]]
-    begin += [[COMMAND, *words, "--shard", share] for share in ("1/2", "1/2")]
+    begin = [[sys.executable, "-m", "tests.shards.killed", "5", "before", *words, "--job", "0/2"]]
+    begin += [[COMMAND, *words, "--job", job] for job in ("1/2", "1/2")]
     with ExitStack() as stack:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         killed, *others = (stack.enter_context(started(each, **options)) for each in begin)

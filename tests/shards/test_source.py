@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 def test_the_shards_in_any_order_are_the_lines_of_the_file(folder, text, shard_lines, packed, random):
     file = folder / "text"
     file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
-    expected = list(enumerate(read_lines(open_sentences(file), "text"), start=1))
+    expected = list(enumerate(read_lines(*open_sentences(file)), start=1))
     source = Source(file, shard_lines)
     assert (source.lines, source.sha256) == (len(expected), hashlib.sha256(text.encode()).hexdigest())
     order = random.sample(range(len(source)), len(source))

@@ -10,8 +10,8 @@ import keras
 import pytest
 import tensorflow as tf
 
+from tests.mistakes import refused
 from tests.tokenizers.conftest import JOINT_SIZES, SEPARATE_SIZES
-from tf_transformer.errors import UserError
 from tf_transformer.tokenizers import END_ID, PAD_ID, START_ID, UNKNOWN_ID, TokenizerPair, train_tokenizers
 
 TEXTS = ["The girl sees a house.", "", "Mein Bruder kauft Äpfel, auch heute!", "  ", "강아지 " * 50]
@@ -131,19 +131,12 @@ def test_save_and_load(pairs, kind, joint, tmp_path):
     assert names == {"SHA256SUMS", "tokenizer", *(["joint"] if joint else ["source", "target"])}
 
 
-def load_error(directory) -> str:
-    with pytest.raises(UserError) as caught:
-        TokenizerPair.load(directory)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def test_a_missing_file_is_named(pair, tmp_path):
-    assert str(tmp_path / "none" / "tokenizer.json") in load_error(tmp_path / "none")
+    assert str(tmp_path / "none" / "tokenizer.json") in refused(TokenizerPair.load, tmp_path / "none")
     pair.save(tmp_path)
     vocabulary = tmp_path / f"joint{pair.source.file_suffix}"
     vocabulary.unlink()
-    assert str(vocabulary) in load_error(tmp_path)
+    assert str(vocabulary) in refused(TokenizerPair.load, tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"kind": "bpe"}', '{"kind": "x", "joint": true}', "\xff"])
@@ -151,7 +144,7 @@ def test_a_damaged_description_is_named(pair, tmp_path, content):
     pair.save(tmp_path)
     (tmp_path / "SHA256SUMS").unlink()  # as an earlier version wrote it
     (tmp_path / "tokenizer.json").write_bytes(content.encode("latin-1"))
-    assert str(tmp_path / "tokenizer.json") in load_error(tmp_path)
+    assert str(tmp_path / "tokenizer.json") in refused(TokenizerPair.load, tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xffjunk"])
@@ -160,7 +153,7 @@ def test_a_damaged_vocabulary_is_named(pair, tmp_path, content):
     (tmp_path / "SHA256SUMS").unlink()  # as an earlier version wrote it
     vocabulary = tmp_path / f"joint{pair.source.file_suffix}"
     vocabulary.write_bytes(content)
-    assert str(vocabulary) in load_error(tmp_path)
+    assert str(vocabulary) in refused(TokenizerPair.load, tmp_path)
 
 
 class RoundTrip(tf.Module):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.mistakes import refused
 from tests.tokenizers.conftest import JOINT_SIZES, SEPARATE_SIZES
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers import Tokenizer, training
@@ -13,13 +14,6 @@ from tf_transformer.tokenizers.training import train_tokenizers
 
 def vocabulary(tokenizer: Tokenizer) -> set[str]:
     return set(tokenizer.pieces(range(tokenizer.vocab_size)))
-
-
-def error_of(*args) -> str:
-    with pytest.raises(UserError) as caught:
-        train_tokenizers(*args)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_joint_is_one_vocabulary_of_both_sides(pair, kind):
@@ -51,19 +45,19 @@ def test_a_sample_stands_for_a_large_corpus(pairs, monkeypatch):
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_the_largest_size_is_told_and_works(pairs, kind, joint):
-    message = error_of(pairs, kind, 20_000, joint)
+    message = refused(train_tokenizers, pairs, kind, 20_000, joint)
     assert "20000" in message
     largest = int(re.search(r"ask for (\d+) or fewer", message)[1])
     pair = train_tokenizers(pairs if joint else [(s, s) for s, _ in pairs], kind, largest, joint)
     assert pair.source.vocab_size == largest
-    assert f"ask for {largest} or fewer" in error_of(pairs, kind, largest + 1, joint)
+    assert f"ask for {largest} or fewer" in refused(train_tokenizers, pairs, kind, largest + 1, joint)
 
 
 @pytest.mark.parametrize("size", [259, 3, 0, -7])
 def test_the_smallest_size_is_told_and_works(pairs, kind, size):
     if kind == "wordpiece" and size == 259:
         size = 40
-    message = error_of(pairs, kind, size)
+    message = refused(train_tokenizers, pairs, kind, size)
     assert f"vocab_size {size} is too small" in message
     smallest = int(re.search(r"ask for (\d+) or more", message)[1])
     characters = {character for pair in pairs for text in pair for character in text} - {" "}
@@ -77,7 +71,7 @@ def test_wordpiece_knows_many_characters_but_not_the_rarest():
     characters = [chr(ord("一") + number) for number in range(1_100)]
     texts = ["".join(characters), "dog " * 33_400]
     for frequent, known in ((texts, characters[:-1]), (texts[:1], characters)):
-        message = error_of([(text, "") for text in frequent], "wordpiece", 4)
+        message = refused(train_tokenizers, [(text, "") for text in frequent], "wordpiece", 4)
         smallest = int(re.search(r"ask for (\d+) or more", message)[1])
         tokenizer = train_tokenizers([(text, "") for text in frequent], "wordpiece", smallest).source
         assert vocabulary(tokenizer) & set(characters) == set(known)
@@ -90,33 +84,35 @@ def test_wordpiece_learns_from_words_of_any_length_too():
 
 @pytest.mark.parametrize("size", [10**7 + 1, 2**31, 10**12])
 def test_an_absurd_size_is_refused_at_once(pairs, kind, size):
-    assert f"vocab_size {size} is larger" in error_of(pairs[:20], kind, size)
+    assert f"vocab_size {size} is larger" in refused(train_tokenizers, pairs[:20], kind, size)
 
 
 @pytest.mark.parametrize("empty", [[], [("", "")], [(" ", "\n\t")], [("\u00a0", "\u3000")]])
 def test_a_corpus_without_text_is_refused(kind, empty):
-    assert "nothing to learn" in error_of(empty, kind, 300)
+    assert "nothing to learn" in refused(train_tokenizers, empty, kind, 300)
 
 
 def test_a_side_without_text_is_named(kind):
     pairs = [("dog dog dog", "")] * 5
     smallest = {"bpe": 264, "unigram": 264, "wordpiece": 10}[kind]
-    assert "the target texts" in error_of(pairs, kind, smallest, False)
+    assert "the target texts" in refused(train_tokenizers, pairs, kind, smallest, False)
 
 
 def test_lines_that_are_too_long_are_passed_over(pairs, monkeypatch):
     monkeypatch.setattr(learning, "MAX_LINE_BYTES", 20)
-    assert "longer than 20 bytes" in error_of([pair for pair in pairs if len(pair[0]) > 20], "bpe", 300, False)
+    assert "longer than 20 bytes" in refused(
+        train_tokenizers, [pair for pair in pairs if len(pair[0]) > 20], "bpe", 300, False
+    )
 
 
 def test_an_unknown_kind_is_refused(pairs):
-    assert "'bppe'" in error_of(pairs, "bppe")
-    assert "bpe, unigram, wordpiece" in error_of(pairs, "bppe")
+    assert "'bppe'" in refused(train_tokenizers, pairs, "bppe")
+    assert "bpe, unigram, wordpiece" in refused(train_tokenizers, pairs, "bppe")
 
 
 def test_texts_that_are_none_are_refused_with_their_place(pairs, kind):
-    assert "pair 3 " in error_of([*pairs[:2], (b"dog", "Hund")], kind)
-    assert "pair 1 " in error_of([("dog", "\ud800")], kind)
+    assert "pair 3 " in refused(train_tokenizers, [*pairs[:2], (b"dog", "Hund")], kind)
+    assert "pair 1 " in refused(train_tokenizers, [("dog", "\ud800")], kind)
 
 
 def test_an_error_of_the_source_passes_through(kind):
@@ -124,10 +120,10 @@ def test_an_error_of_the_source_passes_through(kind):
         yield "a dog", "ein Hund"
         raise UserError("train.en: line 2: not UTF-8")
 
-    assert error_of(broken(), kind) == "train.en: line 2: not UTF-8"
+    assert refused(train_tokenizers, broken(), kind) == "train.en: line 2: not UTF-8"
 
 
 def test_nothing_is_printed(pairs, kind, capfd):
     train_tokenizers(pairs, kind, JOINT_SIZES[kind])
-    error_of(pairs, kind, 20_000)
+    refused(train_tokenizers, pairs, kind, 20_000)
     assert capfd.readouterr() == ("", "")

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tf_transformer.errors import UserError
-from tf_transformer.translation.paragraphs import join, split, translate_paragraphs
+from tf_transformer.translation.paragraphs import join_sentences, split_sentences, translate_paragraphs
 from tf_transformer.translation.texts import Translation
 
 # By hand: a bar stands where a sentence ends.
@@ -50,7 +50,7 @@ LANGUAGES = st.sampled_from([None, "", "en", "de", "de-AT", "fr", "ru", "zh", "j
 
 
 def sentences(text, language="en"):
-    return split(text, language)[1::2]
+    return split_sentences(text, language)[1::2]
 
 
 @pytest.mark.parametrize(("language", "marked"), MARKED)
@@ -71,13 +71,13 @@ def test_a_language_that_is_not_known_is_split_as_english():
 
 @pytest.mark.parametrize("line_break", LINE_BREAKS)
 def test_a_line_break_ends_a_sentence_and_stays(line_break):
-    assert split(f"A man and{line_break}a dog") == ["", "A man and", line_break, "a dog", ""]
+    assert split_sentences(f"A man and{line_break}a dog") == ["", "A man and", line_break, "a dog", ""]
 
 
 @pytest.mark.parametrize("blank", BLANKS)
 def test_blanks_stay_outside_of_sentences(blank):
     text = f"{blank}A man. {blank}A dog.{blank}"
-    assert split(text) == [blank, "A man.", f" {blank}", "A dog.", blank]
+    assert split_sentences(text) == [blank, "A man.", f" {blank}", "A dog.", blank]
 
 
 def test_blanks_within_a_sentence_stay_in_it():
@@ -87,11 +87,11 @@ def test_blanks_within_a_sentence_stay_in_it():
 
 @pytest.mark.parametrize("text", ["", " \n\t", "-----", "_____", "***\r\n", "…", "😀 👍🏽"])
 def test_what_has_no_letter_and_no_digit_is_no_sentence(text):
-    assert split(text) == [text]
+    assert split_sentences(text) == [text]
 
 
 def test_such_pieces_stand_between_sentences():
-    assert split("Title\n=====\n\nA man.") == ["", "Title", "\n=====\n\n", "A man.", ""]
+    assert split_sentences("Title\n=====\n\nA man.") == ["", "Title", "\n=====\n\n", "A man.", ""]
 
 
 @given(TEXTS, LANGUAGES)
@@ -99,25 +99,25 @@ def test_such_pieces_stand_between_sentences():
 @example("D\u2028.", "en")
 @example("1. 2. 3.", "de")
 def test_pieces_are_the_text(text, language):
-    pieces = split(text, language)
+    pieces = split_sentences(text, language)
     assert len(pieces) % 2 == 1
     assert "".join(pieces) == text
-    assert join(pieces, pieces[1::2]) == text
+    assert join_sentences(pieces, pieces[1::2]) == text
     for sentence in pieces[1::2]:
         assert sentence == sentence.strip() and len(sentence.splitlines()) == 1 and re.search(r"[^\W_]", sentence)
 
 
 @given(TEXTS)
 def test_what_stands_between_is_kept_whatever_the_translations_are(text):
-    pieces = split(text)
+    pieces = split_sentences(text)
     # A private character at each side; a full stop, after which Chinese needs no space.
-    joined = join(pieces, [f"\uf8fe{number}\uf8ff。" for number in range(len(pieces) // 2)])
+    joined = join_sentences(pieces, [f"\uf8fe{number}\uf8ff。" for number in range(len(pieces) // 2)])
     assert re.split("\uf8fe\\d+\uf8ff。", joined) == pieces[::2]
 
 
 def test_a_line_of_many_sentences():
     expected = [f"Dr. Smith has {number} dogs and Mrs. Li has none." for number in range(2_000)]
-    assert split("  ".join(expected))[1::2] == expected
+    assert split_sentences("  ".join(expected))[1::2] == expected
 
 
 @pytest.mark.parametrize("end", ["", ". Then he left."])
@@ -136,22 +136,22 @@ def test_a_sentence_is_not_cut_however_long_it_is(end):
 )
 def test_a_hostile_text_takes_seconds_at_most(text):
     began = time.thread_time()
-    assert "".join(split(text, "de")) == text
+    assert "".join(split_sentences(text, "de")) == text
     assert time.thread_time() - began < 20  # the library alone: more than 40
 
 
 def test_joining():
     pieces = [" ", "A man.", "\r\n\t", "A dog.", "\u00a0", "A cat.", "\n"]
-    assert join(pieces, ["Ein Mann.", "", "Eine\nKatze."]) == " Ein Mann.\r\n\t\u00a0Eine Katze.\n"
+    assert join_sentences(pieces, ["Ein Mann.", "", "Eine\nKatze."]) == " Ein Mann.\r\n\t\u00a0Eine Katze.\n"
     for wrong in (["Ein Mann."], ["a", "b", "c", "d"]):
         with pytest.raises(ValueError):
-            join(pieces, wrong)
+            join_sentences(pieces, wrong)
 
 
 def test_a_space_comes_between_sentences_of_a_script_without_spaces():
-    pieces = split("他来了。再见！\n谢谢。", "zh")
-    assert join(pieces, ["He came.", "Goodbye!", "Thanks."]) == "He came. Goodbye!\nThanks."
-    assert join(pieces, ["来た。", "さようなら！", "ありがとう。"]) == "来た。さようなら！\nありがとう。"
+    pieces = split_sentences("他来了。再见！\n谢谢。", "zh")
+    assert join_sentences(pieces, ["He came.", "Goodbye!", "Thanks."]) == "He came. Goodbye!\nThanks."
+    assert join_sentences(pieces, ["来た。", "さようなら！", "ありがとう。"]) == "来た。さようなら！\nありがとう。"
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_a_space_comes_between_sentences_of_a_script_without_spaces():
     ],
 )
 def test_so_it_does_behind_quotes_and_marks_of_half_width(language, text, expected):
-    pieces = split(text, language)
+    pieces = split_sentences(text, language)
     number = len(pieces) // 2
-    assert join(pieces, [f"S{i}." for i in range(number)]) == expected
-    assert join(pieces, ["好！”"] * number) == "好！”" * number
+    assert join_sentences(pieces, [f"S{i}." for i in range(number)]) == expected
+    assert join_sentences(pieces, ["好！”"] * number) == "好！”" * number
 
 
 def test_all_sentences_are_translated_together():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.bounded import SECONDS
 from tests.eager import eagerly
+from tests.mistakes import refused
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
 from tf_transformer.inspection.sentence import load_attend
@@ -176,11 +177,8 @@ def test_a_run_and_its_export_draw_alike(by_both, translate):
 
 
 def fails(path, *arguments) -> str:
-    """The message of `load_translate`, one line of it, which names the path."""
-    with pytest.raises(UserError) as raised:
-        load_translate(path, *arguments)
-    message = str(raised.value)
-    assert "\n" not in message
+    """The message of `load_translate`, which names the path."""
+    message = refused(load_translate, path, *arguments)
     assert message.startswith(f"{path}")
     return message
 

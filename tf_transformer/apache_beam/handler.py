@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from apache_beam.ml.inference.base import ModelHandler
 
 from tf_transformer.errors import reason
-from tf_transformer.terminal.process import quiet_tensorflow, session_loader
+from tf_transformer.session.loading import session_loader
+from tf_transformer.terminal.process import quiet_tensorflow
 from tf_transformer.terminal.windows import WINDOW_BATCHES
 
 TOO_LONG = "longer than the model's maximum length"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,10 +32,10 @@ from tf_transformer.commands.options import (
 from tf_transformer.errors import UserError
 from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.terminal.arguments import check_is_no_file, given
-from tf_transformer.terminal.lines import translation_line
+from tf_transformer.terminal.lines import output_lines
 from tf_transformer.terminal.notes import notes
-from tf_transformer.terminal.process import quiet_tensorflow, session_loader, streams_of
-from tf_transformer.terminal.windows import LONG, WINDOW_BATCHES
+from tf_transformer.terminal.translating import load_translations
+from tf_transformer.terminal.windows import LONG
 
 METHODS = ("beam", "sampling", "noised-beam")
 
@@ -85,7 +84,7 @@ def backtranslate(
     engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
     batch_size: Annotated[int, BATCH_SIZE_OPTION] = 64,
     shard_lines: Annotated[int, typer.Option(min=1, help="Number of lines in a shard.")] = SHARD_LINES,
-    shard: Annotated[
+    job: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Translate each N-th shard from I on, which counts from 0: one of N jobs."),
     ] = None,
@@ -98,7 +97,7 @@ def backtranslate(
     from tf_transformer.data.noise import Noise
     from tf_transformer.data.text_filters import PairLimits
     from tf_transformer.shards.back_translation import NOISED_BEAM, SOURCE, TARGET, back_translate
-    from tf_transformer.shards.job import Share
+    from tf_transformer.shards.job import Job, Translated
     from tf_transformer.translation.loading import check_are_models
 
     changes = _decoding_options(method, beam_size, alpha, top_k, seed)
@@ -117,13 +116,21 @@ def backtranslate(
     )
     check_is_no_file(model)
     check_are_models([model], engine)
+
+    def load_lines() -> Translated:
+        optimise = monolingual.stat().st_size >= LONG
+        translations = load_translations([model], changes, engine, batch_size, optimise=optimise)
+        return lambda lines, advance: output_lines(
+            str(monolingual), lines, translations(lines, advance), as_json=True, cut=True
+        )
+
     pairs = back_translate(
         monolingual,
         shard_lines,
         out,
-        Share.read(shard) if shard else None,
+        Job.read(job) if job else None,
         {"models": [model], "engine": engine, "options": {**changes, "json": True}},
-        lambda: _load(model, engine, changes, batch_size, optimise=monolingual.stat().st_size >= LONG),
+        load_lines,
         limits,
         min_score,
         noise,
@@ -150,22 +157,3 @@ def _decoding_options(
     if method == "sampling":
         return given(temperature=1.0, top_k=top_k, seed=seed)
     return given(beam_size=beam_size, alpha=alpha)
-
-
-def _load(
-    model: Path, engine: str, changes: dict[str, Any], batch_size: int, optimise: bool
-) -> Callable[[list[tuple[int, str]], Callable[[int], None]], Iterator[bytes]]:
-    """Loads what makes lines of JSON of numbered lines, and calls its second argument with lines done."""
-    load = session_loader(model, engine, optimise)
-    with quiet_tensorflow(streams=True, session=load is not None):
-        from tf_transformer.translation.loading import load_translate
-        from tf_transformer.translation.texts import translate_texts
-    function = load_translate(model, changes, engine, load)
-    streams, window = streams_of(engine), WINDOW_BATCHES * batch_size
-
-    def translated(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[bytes]:
-        translations = translate_texts(function, [text for _, text in lines], batch_size, streams, advance, window)
-        for (number, _), translation in zip(lines, translations, strict=True):
-            yield translation_line(number, translation, as_json=True, nbest=False)
-
-    return translated

@@ -18,10 +18,11 @@ from tf_transformer.commands.options import (
     NO_REPEAT_OPTION,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.session.loading import cores, session_loader, streams_of
 from tf_transformer.terminal.arguments import check_is_no_file, given
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.printed_scores import show_scores
-from tf_transformer.terminal.process import cores, quiet_tensorflow, session_loader, streams_of
+from tf_transformer.terminal.process import quiet_tensorflow
 
 if TYPE_CHECKING:
     from tf_transformer.runs.directory import RunDirectory

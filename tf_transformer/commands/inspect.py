@@ -13,9 +13,10 @@ from tf_transformer.commands.app import app
 from tf_transformer.commands.options import MODEL_ARGUMENT
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_new
+from tf_transformer.session.loading import session_loader
 from tf_transformer.terminal.arguments import check_can_be_made, check_is_no_file, check_new_page_and_image
 from tf_transformer.terminal.notes import notes
-from tf_transformer.terminal.process import quiet_tensorflow, session_loader
+from tf_transformer.terminal.process import quiet_tensorflow
 
 BLANK = "sentence {} is empty; give a sentence to translate"
 

@@ -21,6 +21,11 @@ RUN_DIR_OPTION = typer.Option(
 )
 
 
+def _none_of_dash(file: Path | None) -> Path | None:
+    """The file of sentences; None for standard input."""
+    return None if file == Path("-") else file
+
+
 def _newest_versions(models: list[Path]) -> list[Path]:
     return [newest_version(model) for model in models]
 
@@ -45,7 +50,9 @@ GRAMMAR_OPTION = typer.Option(
     show_default="the model's setting",
 )
 FILE_ARGUMENT = typer.Argument(
-    help="File of sentences, one per line, plain or gzip; - is standard input.", show_default="standard input"
+    help="File of sentences, one per line, plain or gzip; - is standard input.",
+    show_default="standard input",
+    callback=_none_of_dash,
 )
 MODELS_AND_FILE_ARGUMENT = typer.Argument(
     metavar="MODEL... [FILE]",
@@ -87,6 +94,8 @@ ENGINE_OPTION = typer.Option("--engine", help="tensorflow, or ctranslate2 for a 
 def models_and_file(arguments: Sequence[Path]) -> tuple[list[Path], Path | None]:
     """Parts the models from the file of sentences behind them, if there is one: a model is a folder or a checkpoint.
 
+    The file is None for standard input, which `-` is too.
+
     Example:
         >>> models, file = models_and_file([Path("runs/a"), Path("runs/b/checkpoints/best.keras"), Path("test.en")])
         >>> len(models), str(file)
@@ -94,5 +103,5 @@ def models_and_file(arguments: Sequence[Path]) -> tuple[list[Path], Path | None]
     """
     *models, last = arguments
     if models and not os.path.isdir(last) and last.suffix != ".keras":
-        return models, last
+        return models, _none_of_dash(last)
     return [*models, last], None

@@ -19,10 +19,11 @@ from tf_transformer.commands.options import (
 )
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_new
+from tf_transformer.session.loading import cores, session_loader
 from tf_transformer.terminal.arguments import check_is_no_file, check_new_page_and_image, given
 from tf_transformer.terminal.lines import open_sentences, read_lines, telling_progress
 from tf_transformer.terminal.notes import notes
-from tf_transformer.terminal.process import cores, quiet_tensorflow, session_loader
+from tf_transformer.terminal.process import quiet_tensorflow
 from tf_transformer.terminal.windows import WINDOW_BATCHES, grows, is_long, windows
 
 # Brackets in words, as treebanks write them: plain brackets belong to the trees.
@@ -51,9 +52,7 @@ def parse(
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
     check_new_page_and_image(html, png)
-    file = None if file == Path("-") else file
-    stream = open_sentences(file)
-    name = "standard input" if file is None else str(file)
+    stream, name = open_sentences(file)
     load = session_loader(model, optimise=is_long(stream))
     lines = windows(read_lines(stream, name), WINDOW_BATCHES * batch_size, at_once=grows(stream))
     with quiet_tensorflow(streams=True, session=load is not None):

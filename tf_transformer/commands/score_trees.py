@@ -54,8 +54,9 @@ def score_trees(
     trees = iter(TreeFiles(gold))
     number = 0
     unusable = []
-    with open_sentences(predicted) as stream:
-        lines = read_lines(stream, str(predicted))
+    stream, name = open_sentences(predicted)
+    with stream:
+        lines = read_lines(stream, name)
         for number, tree in enumerate(trees, start=1):
             line = next(lines, None)
             if line is None:

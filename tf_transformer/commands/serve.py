@@ -10,8 +10,11 @@ import typer
 
 from tf_transformer.commands.app import app
 from tf_transformer.errors import UserError
+from tf_transformer.server.batching import BatchLimits
+from tf_transformer.server.settings import Settings
+from tf_transformer.session.loading import cores
 from tf_transformer.terminal.notes import notes
-from tf_transformer.terminal.process import cores, keep_what_xla_compiles, quiet_tensorflow
+from tf_transformer.terminal.process import keep_what_xla_compiles, quiet_tensorflow
 
 KEY_VARIABLE = "TF_TRANSFORMER_API_KEY"
 
@@ -43,13 +46,13 @@ def serve(
     deadline: Annotated[float, typer.Option(min=0.1, help="Seconds within which a request must be answered.")] = 30.0,
     queue: Annotated[
         int, typer.Option(min=1, help="Most sentences of a model that wait; more are refused with status 429.")
-    ] = 1024,
+    ] = BatchLimits.queue,
     batch_tokens: Annotated[
         int, typer.Option(min=1, help="Most source tokens of a batch, its padding counted; about 4 bytes are a token.")
-    ] = 2048,
-    max_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request's body.")] = 2**21,
-    max_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = 256,
-    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a text.")] = 20_000,
+    ] = BatchLimits.tokens,
+    max_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request's body.")] = Settings.max_body,
+    max_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = Settings.max_texts,
+    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a text.")] = Settings.max_characters,
 ) -> None:
     """Serves models over HTTP, in LibreTranslate's and TensorFlow Serving's interfaces."""
     if (os.environ.get(KEY_VARIABLE) if api_key is None else api_key) == "":  # an empty variable is none for Typer
@@ -69,10 +72,8 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise UserError(f"the server can't be imported ({error}); pip install 'tf_transformer[serve]'") from None
-    from tf_transformer.server.batching import BatchLimits
     from tf_transformer.server.models import Models, find_sources
     from tf_transformer.server.running import listen, run
-    from tf_transformer.server.settings import Settings
 
     sources = find_sources(models)
     bound = listen(host, port)

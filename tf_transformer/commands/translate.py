@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,11 +24,11 @@ from tf_transformer.commands.options import (
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_at_end
 from tf_transformer.protection.glossary import Glossary
+from tf_transformer.session.loading import session_loader
 from tf_transformer.shards.source import SHARD_LINES
 from tf_transformer.terminal.arguments import check_is_no_file, check_new_file, given
-from tf_transformer.terminal.lines import open_sentences, paragraph_line, read_lines, telling_progress, translation_line
-from tf_transformer.terminal.notes import notes
-from tf_transformer.terminal.process import quiet_tensorflow, session_loader, streams_of
+from tf_transformer.terminal.lines import open_sentences, output_lines, read_lines, telling_progress
+from tf_transformer.terminal.translating import Translations, load_translations
 from tf_transformer.terminal.windows import LONG, WINDOW_BATCHES, grows, is_long, windows
 
 
@@ -131,7 +132,7 @@ def translate(
     shard_lines: Annotated[
         int | None, typer.Option(min=1, help="Number of lines in a shard.", show_default=f"{SHARD_LINES:,}")
     ] = None,
-    shard: Annotated[
+    job: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Translate each N-th shard from I on, which counts from 0: one of N jobs."),
     ] = None,
@@ -162,7 +163,75 @@ def translate(
         protect=protect or glossary is not None or None,
     )
     terms = Glossary.read(glossary) if glossary else None
-    if temperature and alpha is not None and not (nbest or as_json):
+    _check_options(
+        models,
+        changes,
+        engine,
+        file=file,
+        alignments=alignments,
+        paragraphs=paragraphs,
+        as_json=as_json,
+        interactive=interactive,
+        terms=terms,
+        shards=shards,
+        only_in_shards={"--shard-lines": shard_lines, "--job": job, "--output": output},
+    )
+    if interactive:
+        from tf_transformer.terminal.interactive import converse
+
+        converse(models, changes, engine)
+        return
+    from tf_transformer.translation.loading import check_are_models
+
+    check_are_models(models, engine)
+    load = partial(load_translations, models, changes, engine, batch_size, paragraphs=paragraphs, terms=terms)
+    shown = partial(output_lines, as_json=as_json, nbest=nbest is not None, paragraphs=paragraphs, cut=cut)
+    if not shards:
+        _translate_stream(file, WINDOW_BATCHES * batch_size, load, shown, models, alignments)
+        return
+    from tf_transformer.shards.job import Job, Translated, translate_in_shards
+
+    if file is None:
+        raise UserError("--shards needs FILE: a shard is found by its place in a file; give one, plain or gzip")
+
+    def load_lines() -> Translated:
+        translations = load(optimise=file.stat().st_size >= LONG)
+        return lambda lines, advance: shown(str(file), lines, translations(lines, advance))
+
+    options = given(
+        **changes,
+        glossary=terms.fingerprint if terms else None,
+        json=as_json or None,
+        paragraphs=paragraphs or None,
+    )
+    translate_in_shards(
+        file,
+        shard_lines or SHARD_LINES,
+        shards,
+        Job.read(job) if job else None,
+        output,
+        {"models": models, "engine": engine, "options": options},
+        load_lines,
+    )
+
+
+def _check_options(
+    models: list[Path],
+    changes: dict[str, Any],
+    engine: str,
+    *,
+    file: Path | None,
+    alignments: Path | None,
+    paragraphs: bool,
+    as_json: bool,
+    interactive: bool,
+    terms: Glossary | None,
+    shards: Path | None,
+    only_in_shards: dict[str, Any],
+) -> None:
+    """Raises a UserError for options that do not go together, or that nothing can be done with."""
+    nbest = changes.get("num_hypotheses")
+    if changes.get("temperature") and "alpha" in changes and not (nbest or as_json):
         raise UserError(
             "--alpha has no effect here: with --temperature it only changes scores, which are not shown; leave it out, "
             "or show the scores with --nbest or --json"
@@ -174,112 +243,55 @@ def translate(
     for model in models:
         check_is_no_file(model)
     if alignments:
-        if protect or glossary or paragraphs or interactive or shards or engine != "tensorflow":
+        if "protect" in changes or paragraphs or interactive or shards or engine != "tensorflow":
             raise UserError(
                 "--alignments are of what the model itself reads and writes, line by line; leave out --protect, "
                 "--glossary, --paragraphs, --interactive, --shards and --engine"
             )
         check_new_file(alignments)
-    for option, value in {"--shard-lines": shard_lines, "--shard": shard, "--output": output}.items():
+    for option, value in only_in_shards.items():
         if value is not None and not shards:
             raise UserError(f"{option} only applies to a translation in shards; give --shards DIR too, or leave it out")
-    if interactive:
-        if file or as_json or paragraphs or shards or terms:
-            raise UserError(
-                "--interactive translates what you type; leave out FILE, --json, --paragraphs, --shards and --glossary"
-            )
-        from tf_transformer.terminal.interactive import converse
-
-        converse(models, changes, engine)
-        return
-    from tf_transformer.translation.loading import check_are_models
-
-    check_are_models(models, engine)
-    file = None if file == Path("-") else file
-    name = "standard input" if file is None else str(file)
-    window = WINDOW_BATCHES * batch_size
-
-    def load_model(optimise: bool) -> Callable[[list[tuple[int, str]], Callable[[int], None]], Iterator[bytes]]:
-        """Loads what makes lines of output of numbered lines, and calls its second argument with lines done."""
-        load = session_loader(models, engine, optimise)
-        with quiet_tensorflow(streams=True, session=load is not None):
-            from tf_transformer.model_card.files import source_language
-            from tf_transformer.translation.loading import load_translate, own_options
-            from tf_transformer.translation.paragraphs import translate_paragraphs
-            from tf_transformer.translation.texts import translate_texts
-
-            if alignments:
-                from tf_transformer.inspection.aligning import load_align
-
-        function = load_translate(models, changes, engine, load)
-        if terms:
-            function = terms.applied(function)
-        language = source_language(models[0]) if paragraphs else None
-        if (
-            nbest
-            and nbest > 1
-            and beam_size is None
-            and not temperature
-            and nbest > (width := own_options(models[0]).beam_size)
-        ):
-            notes.print(f"--nbest {nbest} raises the beam size from {width} to {nbest}; set another with --beam-size")
-        streams = streams_of(engine)
-        align = load_align(models, load) if alignments else None
-
-        def translated(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[bytes]:
-            texts = [line for _, line in lines]
-            if paragraphs:
-                translations = translate_paragraphs(
-                    lambda sentences: translate_texts(function, sentences, batch_size, streams), texts, language
-                )
-            else:
-                translations = translate_texts(function, texts, batch_size, streams, advance, window)
-            if alignments:
-                translations = list(translations)
-                aligned.writelines(f"{line}\n" for line in align(texts, [each.text for each in translations]))
-            for (number, _), translation in zip(lines, translations, strict=True):
-                if translation.truncated and not cut:
-                    raise UserError(
-                        f"{name}, line {number}: longer than the model's maximum length; split the sentence, or give "
-                        "--cut to translate only its beginning"
-                    )
-                if paragraphs:
-                    yield paragraph_line(translation, as_json)
-                    advance(1)
-                else:
-                    yield translation_line(number, translation, as_json, nbest is not None)
-
-        return translated
-
-    if shards:
-        from tf_transformer.shards.job import Share, translate_in_shards
-
-        if file is None:
-            raise UserError("--shards needs FILE: a shard is found by its place in a file; give one, plain or gzip")
-        options = given(
-            **changes,
-            glossary=terms.fingerprint if terms else None,
-            json=as_json or None,
-            paragraphs=paragraphs or None,
+    if interactive and (file or as_json or paragraphs or shards or terms):
+        raise UserError(
+            "--interactive translates what you type; leave out FILE, --json, --paragraphs, --shards and --glossary"
         )
-        translate_in_shards(
-            file,
-            shard_lines or SHARD_LINES,
-            shards,
-            Share.read(shard) if shard else None,
-            output,
-            {"models": models, "engine": engine, "options": options},
-            lambda: load_model(optimise=file.stat().st_size >= LONG),
-        )
-        return
-    stream = open_sentences(file)
+
+
+def _translate_stream(
+    file: Path | None,
+    window: int,
+    load: Callable[..., Translations],
+    shown: Callable[..., Iterator[bytes]],
+    models: list[Path],
+    alignments: Path | None,
+) -> None:
+    """Translates a file or standard input window by window, and writes each before the next is translated.
+
+    Args:
+        file: what is translated; standard input unless given.
+        window: the most lines in a window.
+        load: `load_translations` with all arguments but `optimise`.
+        shown: `output_lines` with the options of the output.
+        models: what aligns the words.
+        alignments: where word alignments are written, if they are asked for.
+    """
+    stream, name = open_sentences(file)
     optimise = is_long(stream)  # asked before anything is read: a stream that has ended is closed
     lines = windows(enumerate(read_lines(stream, name), start=1), window, at_once=grows(stream))
-    translated = load_model(optimise)
+    translate_lines = load(optimise=optimise)
+    if alignments:
+        from tf_transformer.inspection.aligning import load_align
+
+        align = load_align(models, session_loader(models, optimise=optimise))
     # With its name only once all is translated: what stops the command may be mended, and the same file given again.
     new_file = written_at_end(alignments, "the alignments") if alignments else nullcontext()
     with telling_progress(file) as advance, new_file as aligned:
         for numbered in lines:
-            for line in translated(numbered, advance):
+            translations = list(translate_lines(numbered, advance))
+            for line in shown(name, numbered, translations):
                 sys.stdout.buffer.write(line)
             sys.stdout.flush()
+            if alignments:
+                texts = [text for _, text in numbered]
+                aligned.writelines(f"{line}\n" for line in align(texts, [each.text for each in translations]))

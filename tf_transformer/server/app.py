@@ -93,7 +93,7 @@ def create_app(
     app = Starlette(
         routes=routes,
         lifespan=lifespan,
-        middleware=[Middleware(Surroundings, lifecycle=lifecycle, settings=settings)],
+        middleware=[Middleware(RequestMiddleware, lifecycle=lifecycle, settings=settings)],
         exception_handlers={
             Refusal: _refused,
             UserError: lambda request, error: _error(400, str(error)),
@@ -108,7 +108,7 @@ def create_app(
     return app
 
 
-class Surroundings:
+class RequestMiddleware:
     """Around each request: security headers, a line in the log, a count of what is under way, statuses 500 and 505."""
 
     def __init__(self, app: ASGIApp, lifecycle: Lifecycle, settings: Settings) -> None:

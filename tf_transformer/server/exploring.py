@@ -13,9 +13,6 @@ from tf_transformer.server.requests import Refusal
 MOST_TOKENS = 12
 MOST_IDS = 4096
 
-# The closing token of every vocabulary (tokenizers/base.py, which imports TensorFlow).
-END_ID = 3
-
 
 def prefixes_of(ids: Any, start: Any, end: Any) -> np.ndarray:
     """What comes before each token from `start` to `end`, one row each, padded with 0.
@@ -55,6 +52,8 @@ def as_words(found: dict[str, np.ndarray], chosen: Sequence[int]) -> list[dict[s
     Returns:
         Likeliest first: "translation", how it goes on; "probability"; and whether the sentence "ends" here.
     """
+    from tf_transformer.tokenizers.base import END_ID  # which imports TensorFlow
+
     words, before = [], 1.0
     rows = zip(found["id"], found["probability"], found["translation"], chosen, strict=False)
     last = len(found["id"]) - 1

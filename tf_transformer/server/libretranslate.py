@@ -8,12 +8,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from tf_transformer.languages import language_name
+from tf_transformer.languages import UNKNOWN_LANGUAGE, language_name
 from tf_transformer.server.models import Models, ServedModel
 from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
 from tf_transformer.server.texts import translate_texts
 
 FORMATS = ("text", "html")
+MAX_ALTERNATIVES = 10
 # Nothing is detected: where only one language can be meant, it is taken, and this says so.
 NOT_DETECTED = 0.0
 
@@ -38,7 +39,7 @@ async def translate(request: Request) -> JSONResponse:
     text_format = asked.get("format") or "text"
     if text_format not in FORMATS:
         raise Refusal(400, f"format is {text_format!r}; choose text or html")
-    alternatives = _alternatives(asked.get("alternatives"), settings.max_alternatives)
+    alternatives = _alternatives(asked.get("alternatives"))
     protect = _flag(asked.get("protect"), "protect")
     model = _model_for(request.app.state.models, source, target)
 
@@ -75,7 +76,7 @@ async def detect(request: Request) -> JSONResponse:
     check_key(request, asked.get("api_key"))
     _texts(asked, request.app.state.settings)
     sources = sorted({source for source, _ in request.app.state.models.pairs()})
-    if len(sources) != 1 or sources == ["und"]:
+    if len(sources) != 1 or sources == [UNKNOWN_LANGUAGE]:
         raise Refusal(501, f"this server does not detect languages; it translates from {', '.join(sources) or 'none'}")
     return JSONResponse([{"confidence": NOT_DETECTED, "language": sources[0]}])
 
@@ -84,7 +85,7 @@ async def frontend_settings(request: Request) -> JSONResponse:
     """The limits, as clients of LibreTranslate read them."""
     request.app.state.lifecycle.check_ready()
     settings = request.app.state.settings
-    pairs = list(request.app.state.models.pairs()) or [("und", "und")]
+    pairs = list(request.app.state.models.pairs()) or [(UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE)]
     source, target = ({"code": code, "name": language_name(code)} for code in pairs[0])
     return JSONResponse(
         {
@@ -138,13 +139,13 @@ def _texts(asked: dict[str, Any], settings: Any) -> tuple[list[str], bool]:
     return [check_text(text, f"q[{i}]", settings) for i, text in enumerate(q)], True
 
 
-def _alternatives(given: Any, most: int) -> int:
+def _alternatives(given: Any) -> int:
     try:
         number = int(given or 0)
     except (TypeError, ValueError, OverflowError):  # of what is infinite
         raise Refusal(400, "alternatives must be a whole number") from None
-    if not 0 <= number <= most:
-        raise Refusal(400, f"alternatives is {number}; it must be from 0 to {most}")
+    if not 0 <= number <= MAX_ALTERNATIVES:
+        raise Refusal(400, f"alternatives is {number}; it must be from 0 to {MAX_ALTERNATIVES}")
     return number
 
 

@@ -17,7 +17,7 @@ from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceede
 from tf_transformer.server.metrics import Metrics
 from tf_transformer.server.requests import together
 from tf_transformer.server.versions import Version, kind_of, load_version
-from tf_transformer.terminal.process import cores
+from tf_transformer.session.loading import cores
 from tf_transformer.translation.texts import Translation
 
 log = logging.getLogger("tf_transformer.server")

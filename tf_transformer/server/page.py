@@ -28,7 +28,7 @@ from tf_transformer.server.requests import (
 )
 from tf_transformer.server.texts import without_blocking
 from tf_transformer.tokenizers.spans import token_spans
-from tf_transformer.translation.paragraphs import split
+from tf_transformer.translation.paragraphs import split_sentences
 from tf_transformer.translation.texts import Translation, as_translations
 
 PAGE = Path(__file__).parent / "static" / "page.html"
@@ -97,7 +97,7 @@ async def translate(request: Request) -> JSONResponse:
     """
     asked, model = await _asked(request)
     text = check_text(asked.get("text"), "text", request.app.state.settings)
-    pieces = await without_blocking(len(text), split, text, model.version.languages[0])
+    pieces = await without_blocking(len(text), split_sentences, text, model.version.languages[0])
     given = asked.get("prefixes") or {}
     if not isinstance(given, dict):
         raise Refusal(400, "prefixes must be an object of strings by the number of their sentence")

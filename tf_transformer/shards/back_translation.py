@@ -16,7 +16,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import digest
 from tf_transformer.files.whole import PARTIAL, folder_written_once
 from tf_transformer.shards.folder import ShardFolder
-from tf_transformer.shards.job import Share, Translated, translate_missing
+from tf_transformer.shards.job import Job, Translated, translate_missing
 from tf_transformer.shards.manifest import MANIFEST, check_folder, check_same, make_manifest
 from tf_transformer.shards.source import Source
 from tf_transformer.terminal.arguments import check_can_be_made
@@ -31,7 +31,7 @@ def back_translate(
     file: Path,
     shard_lines: int,
     out: Path,
-    share: Share | None,
+    job: Job | None,
     described: Mapping[str, Any],
     load: Callable[[], Translated],
     limits: PairLimits,
@@ -44,7 +44,7 @@ def back_translate(
         file: sentences of the target language, one a line.
         shard_lines: lines in each shard.
         out: the folder for the pairs, which appears whole.
-        share: which of the shards to translate; all unless given.
+        job: whose shards to translate; all of them unless given.
         described: model, engine and options, for the manifest.
         load: loads what translates into the source language, and gives each translation as a line of JSON.
         limits: which pairs are kept.
@@ -68,7 +68,7 @@ def back_translate(
     folder = out.with_name(out.name + ".shards")
     check_folder(folder, manifest)
     shards = ShardFolder(folder, source, line_for_line=True)
-    if translate_missing(shards, manifest, share, load):
+    if translate_missing(shards, manifest, job, load):
         return None
     partial = folder / f"{PARTIAL}pairs-{socket.gethostname()}-{os.getpid()}"
     with folder_written_once(out, partial, "the back-translation") as written:

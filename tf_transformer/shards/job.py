@@ -22,37 +22,35 @@ from tf_transformer.terminal.notes import notes
 Translated = Callable[[list[tuple[int, str]], Callable[[int], None]], Iterable[bytes]]
 
 
-class Share(NamedTuple):
-    """Which shards are a job's: each `jobs`-th, from number `job` on."""
+class Job(NamedTuple):
+    """One of several jobs; its shards are each `jobs`-th, from `number` on."""
 
-    job: int
+    number: int
     jobs: int
 
     @classmethod
-    def read(cls, text: str) -> Share:
-        """Reads what `--shard` is given.
+    def read(cls, text: str) -> Job:
+        """Reads what `--job` is given.
 
         Raises:
             UserError: it is not I/N, with I from 0 to N - 1.
 
         Example:
-            >>> Share.read("3/8")
-            Share(job=3, jobs=8)
+            >>> Job.read("3/8")
+            Job(number=3, jobs=8)
         """
         found = re.fullmatch(r"(\d+)/(\d+)", text)
-        share = cls(int(found[1]), int(found[2])) if found else None
-        if not share or share.job >= share.jobs:
-            raise UserError(
-                f"--shard is {text}; give I/N, this job's number and that of all jobs: from 0/8 to 7/8 for 8"
-            )
-        return share
+        job = cls(int(found[1]), int(found[2])) if found else None
+        if not job or job.number >= job.jobs:
+            raise UserError(f"--job is {text}; give I/N, this job's number and that of all jobs: from 0/8 to 7/8 for 8")
+        return job
 
 
 def translate_in_shards(
     file: Path,
     shard_lines: int,
     folder: Path,
-    share: Share | None,
+    job: Job | None,
     output: Path | None,
     described: Mapping[str, Any],
     load: Callable[[], Translated],
@@ -63,9 +61,9 @@ def translate_in_shards(
         file: what is translated.
         shard_lines: lines in each shard.
         folder: where the shards lie, or will.
-        share: which of the shards to translate; all unless given.
-        output: where the joined translation is written; to standard output unless given, and by a job without a share
-            alone.
+        job: whose shards to translate; all of them unless given.
+        output: where the joined translation is written; to standard output unless given, and not by one of several
+            jobs.
         described: model, engine and options, for the manifest.
         load: loads the model; not called where nothing is missing.
 
@@ -83,28 +81,28 @@ def translate_in_shards(
         if output.exists() and shards.missing():
             raise UserError(f"{output}: already exists and was not changed; give another name")
         check_can_be_made(output)
-    if translate_missing(shards, manifest, share, load):
+    if translate_missing(shards, manifest, job, load):
         return
     if output:
         shards.join(output)
         notes.print(f"translation: {output}")
-    elif not share:
+    elif not job:
         shards.copy(sys.stdout.buffer)
         sys.stdout.flush()
 
 
 def translate_missing(
-    shards: ShardFolder, manifest: dict[str, Any], share: Share | None, load: Callable[[], Translated]
+    shards: ShardFolder, manifest: dict[str, Any], job: Job | None, load: Callable[[], Translated]
 ) -> int:
     """Translates what is missing of a job's shards; gives the number of those that are left to other jobs.
 
     Args:
         shards: where they lie, or will.
         manifest: what they are the translation of; the folder's own, if it has one, must be the same.
-        share: which of the shards to translate; all unless given.
+        job: whose shards to translate; all of them unless given.
         load: loads the model; not called where nothing is missing.
     """
-    source, missing = shards.source, shards.missing(*share) if share else shards.missing()
+    source, missing = shards.source, shards.missing(*job) if job else shards.missing()
     if missing:
         translated = load()
         begin(shards.path, manifest)

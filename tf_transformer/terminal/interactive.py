@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.files.home import below_home
+from tf_transformer.session.loading import session_loader
 from tf_transformer.terminal.arguments import check_is_no_file, given, in_the_users_words, newest_version
 from tf_transformer.terminal.notes import notes
-from tf_transformer.terminal.process import quiet_tensorflow, session_loader
+from tf_transformer.terminal.process import quiet_tensorflow
 
 if TYPE_CHECKING:
     from tf_transformer.inspection.sentence import Attend

@@ -8,7 +8,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,11 @@ from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.windows import grows
 
 
-def open_sentences(file: Path | None) -> io.BufferedReader:
-    """Opens a file of sentences, or standard input.
+def open_sentences(file: Path | None) -> tuple[io.BufferedReader, str]:
+    """Opens a file of sentences, or standard input unless one is given.
+
+    Returns:
+        The stream, and its name for messages.
 
     Raises:
         UserError: it can't be opened.
@@ -33,9 +36,11 @@ def open_sentences(file: Path | None) -> io.BufferedReader:
             notes.print("type sentences, one per line; end with Ctrl-D")
         # A file of its own where it is the system's: whoever waits for a line in a thread must not hold Python's, which
         # is closed when the command ends.
-        return open(os.dup(sys.stdin.fileno()), "rb") if grows(sys.stdin.buffer) else sys.stdin.buffer
+        if grows(sys.stdin.buffer):
+            return open(os.dup(sys.stdin.fileno()), "rb"), "standard input"
+        return sys.stdin.buffer, "standard input"
     try:
-        return file.open("rb")
+        return file.open("rb"), str(file)
     except OSError as error:
         # Not something that anyone would name a file.
         sentence = isinstance(error, FileNotFoundError) and " " in str(file) and not file.parent.name
@@ -80,8 +85,7 @@ def telling_progress(file: Path | None) -> Iterator[Callable[[int], None]]:
         return
     lines = None
     if file and file.is_file():  # not a pipe, which can be read only once
-        with open_sentences(file) as stream:
-            lines = sum(1 for _ in read_lines(stream, str(file)))
+        lines = sum(1 for _ in read_lines(*open_sentences(file)))
     with progress_bar(lines) as advance:
         yield advance
 
@@ -102,6 +106,42 @@ def progress_bar(lines: int | None) -> Iterator[Callable[[int], None]]:
     columns = TextColumn("translated"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *left
     with Progress(*columns, console=notes, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
         yield partial(progress.advance, progress.add_task("", total=lines))
+
+
+def output_lines(
+    name: str,
+    lines: Iterable[tuple[int, str]],
+    translations: Iterable[Any],
+    *,
+    as_json: bool = False,
+    nbest: bool = False,
+    paragraphs: bool = False,
+    cut: bool = False,
+) -> Iterator[bytes]:
+    """What is printed of the translations of lines.
+
+    Args:
+        name: where the lines are from, for messages.
+        lines: the lines, each with its number.
+        translations: one for each line, in order; with `paragraphs` each is a `Paragraph`.
+        as_json: whether each is printed as JSON.
+        nbest: whether all hypotheses are printed.
+        paragraphs: whether a line is a paragraph of several sentences.
+        cut: whether lines may have been cut to the model's maximum length.
+
+    Raises:
+        UserError: a line was cut that may not be.
+    """
+    for (number, _), translation in zip(lines, translations, strict=True):
+        if translation.truncated and not cut:
+            raise UserError(
+                f"{name}, line {number}: longer than the model's maximum length; split the sentence, or give --cut to "
+                "translate only its beginning"
+            )
+        if paragraphs:
+            yield paragraph_line(translation, as_json)
+        else:
+            yield translation_line(number, translation, as_json, nbest)
 
 
 def translation_line(number: int, translation: Any, as_json: bool, nbest: bool) -> bytes:

@@ -5,17 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tf_transformer.export.formats import is_saved_model
-
-if TYPE_CHECKING:
-    from tf_transformer.session.signature import Signature
-    from tf_transformer.translation.loading import LoadSignature
+from tf_transformer.session.loading import cores
 
 
 def speak_utf8() -> None:
@@ -105,40 +99,3 @@ def _silent_standard_error() -> Iterator[None]:
     finally:
         os.dup2(saved, 2)
         os.close(saved)
-
-
-def session_loader(
-    models: Path | Sequence[Path], engine: str = "tensorflow", optimise: bool = False
-) -> LoadSignature | None:
-    """What loads a SavedModel's signatures without importing TensorFlow for Python, which takes seconds.
-
-    Args:
-        models: what the user gave as a model, or as models of an ensemble, none of which is a SavedModel.
-        engine: what is to run it.
-        optimise: whether its graph is made faster first, which pays where thousands of sentences are.
-
-    Returns:
-        What `tf_transformer.translation.loading.load_signature` takes; None for a model of another kind, and where
-        TensorFlow was installed without its C library.
-    """
-    from tf_transformer.session.c_api import find_library
-
-    model, *others = [models] if isinstance(models, Path) else models
-    if engine != "tensorflow" or others or not is_saved_model(model) or find_library() is None:
-        return None
-
-    def load(path: Path, name: str) -> Signature | None:
-        from tf_transformer.session.signature import load_in_session
-
-        return load_in_session(path, name, cores(), optimise)
-
-    return load
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def streams_of(engine: str) -> int:
-    """Number of batches to process at once; CTranslate2 uses threads of its own."""
-    return cores() if engine == "tensorflow" else 1

@@ -56,7 +56,7 @@ class Paragraph(NamedTuple):
         return any(sentence.truncated for sentence in self.sentences)
 
 
-def split(text: str, language: str | None = None) -> list[str]:
+def split_sentences(text: str, language: str | None = None) -> list[str]:
     r"""Splits a text into its sentences and what stands between them.
 
     A line break ends a sentence, whatever comes before it. Within a line the library sentencex finds the ends of
@@ -71,11 +71,11 @@ def split(text: str, language: str | None = None) -> list[str]:
         others, which may be empty, are what stands before the first, between two, and after the last.
 
     Example:
-        >>> split("Dr. Li came.  She left.\r\n")
+        >>> split_sentences("Dr. Li came.  She left.\r\n")
         ['', 'Dr. Li came.', '  ', 'She left.', '\r\n']
-        >>> split("Er kam am 3. Mai. Sie auch.", "de")[1::2]
+        >>> split_sentences("Er kam am 3. Mai. Sie auch.", "de")[1::2]
         ['Er kam am 3. Mai.', 'Sie auch.']
-        >>> split("--- ")
+        >>> split_sentences("--- ")
         ['--- ']
     """
     code = short_code(re.split("[-_]", language or "")[0].lower())
@@ -92,20 +92,20 @@ def split(text: str, language: str | None = None) -> list[str]:
     return pieces
 
 
-def join(pieces: Sequence[str], translations: Iterable[str]) -> str:
+def join_sentences(pieces: Sequence[str], translations: Iterable[str]) -> str:
     r"""Puts translations in the places of the sentences.
 
     A line break inside a translation becomes a space, so that the text has as many lines as before. Where sentences
     follow each other without a blank, as in Chinese, a space comes behind a translation that ends in another script.
 
     Args:
-        pieces: as `split` gives them.
+        pieces: as `split_sentences` gives them.
         translations: one for each sentence, in order.
 
     Example:
-        >>> join(["\t", "A man.", "\n\n", "A dog.", ""], ["Ein Mann.", "Ein Hund."])
+        >>> join_sentences(["\t", "A man.", "\n\n", "A dog.", ""], ["Ein Mann.", "Ein Hund."])
         '\tEin Mann.\n\nEin Hund.'
-        >>> join(["", "你好。", "", "再见。", ""], ["Hello.", "Goodbye."])
+        >>> join_sentences(["", "你好。", "", "再见。", ""], ["Hello.", "Goodbye."])
         'Hello. Goodbye.'
     """
     joined = [pieces[0]]
@@ -125,7 +125,7 @@ def translate_paragraphs(
     Args:
         translate: gives the translations of a list of sentences, in order, as `translate_texts` does.
         texts: any number of texts.
-        language: the code of their language; see `split`.
+        language: the code of their language; see `split_sentences`.
 
     Returns:
         The translated texts, in order.
@@ -141,11 +141,11 @@ def translate_paragraphs(
         ['ONE.  TWO.', '']
     """
     check_is_list(texts, "texts")
-    split_texts = [split(text, language) for text in texts]
+    split_texts = [split_sentences(text, language) for text in texts]
     translations = iter(translate([sentence for pieces in split_texts for sentence in pieces[1::2]]))
     for pieces in split_texts:
         own = list(islice(translations, len(pieces) // 2))
-        yield Paragraph(join(pieces, (translation.text for translation in own)), list(pieces[1::2]), own)
+        yield Paragraph(join_sentences(pieces, (translation.text for translation in own)), list(pieces[1::2]), own)
 
 
 def _parted(text: str) -> tuple[str, str, str]:

@@ -24,11 +24,8 @@ TEXTS = ["a dog sees the cats.", "dogs", "", "the cat unheard", "cat cat cat cat
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Threads that wait for each other take the time of tests that run beside these."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        yield
+def in_one_thread(one_thread):
+    """All tests of this folder run CTranslate2."""
 
 
 def random_model(**arguments):

@@ -1,0 +1,103 @@
+"""HTML: its tags, what lies between them as plain text, and a translation as HTML again."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+
+# As browsers read them: a quote opens a value only behind =, and > is part of a tag only in such a value. With `*+` a
+# value that is never closed is not tried in other ways, which could take long.
+_TAG = re.compile(r"""<[a-zA-Z/!?](?:[^>=]|=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*|(?=>)))*+>""")
+_COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.DOTALL)
+_INLINE = re.compile(
+    r"</?(?:a|abbr|b|bdi|bdo|br|cite|code|data|del|dfn|em|font|i|img|ins|kbd|mark|q|s|samp|small|span|strong|sub|sup|time|u|var|"
+    r"wbr)\b",
+    re.IGNORECASE,
+)
+# What `html.unescape` takes for an entity.
+_ENTITY = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
+_ENTITY_OF_MARKUP = re.compile("&(?:lt|gt|amp);")
+# What stands in these is no text.
+_CLOSED = re.compile(r"<(script|style|textarea)\b", re.IGNORECASE)
+
+
+def html_parts(text: str) -> Iterator[tuple[bool, str]]:
+    """Splits HTML into tags and text, in order; comments, scripts and styles count as tags.
+
+    Example:
+        >>> list(html_parts("<p>A <b>dog</b>"))
+        [(True, '<p>'), (False, 'A '), (True, '<b>'), (False, 'dog'), (True, '</b>')]
+    """
+    start = position = 0
+    while (position := text.find("<", position)) >= 0:
+        if not re.match(r"<[a-zA-Z/!?]", text[position : position + 2]):
+            position += 1  # less than
+            continue
+        if position > start:
+            yield False, text[start:position]
+        end = _end_of_tag(text, position)
+        yield True, text[position:end]
+        start = position = end
+    if start < len(text):
+        yield False, text[start:]
+
+
+def is_inline(tag: str) -> bool:
+    """Whether a tag stands inside of a sentence, such as <b>.
+
+    Example:
+        >>> is_inline("</b>"), is_inline("<p>")
+        (True, False)
+    """
+    return _INLINE.match(tag) is not None
+
+
+def unescaped_beside_tags(text: str) -> tuple[str, set[str]]:
+    """The plain text of a sentence that tags are part of: entities that stand for characters of markup stay entities.
+
+    Returns:
+        The text, and the entities that it has.
+
+    Example:
+        >>> unescaped_beside_tags("caf&eacute; &lt;b>")
+        ('café &lt;b>', {'&lt;'})
+    """
+    plain = html.unescape(_ENTITY.sub(_kept, text))
+    return plain, set(_ENTITY_OF_MARKUP.findall(plain))
+
+
+def escaped(text: str, own: Iterable[str]) -> str:
+    """A translation as HTML, in which only what is the source's own is markup.
+
+    Example:
+        >>> escaped("<b>1 < 2</b>", own=["<b>", "</b>"])
+        '<b>1 &lt; 2</b>'
+    """
+    text = html.escape(text, quote=False)
+    markup = {html.escape(each, quote=False): each for each in sorted(own, key=len, reverse=True)}
+    if not markup:
+        return text
+    # All at once: what &amp;amp; has become must not be taken for the beginning of another entity.
+    return re.sub("|".join(map(re.escape, markup)), lambda found: markup[found[0]], text)
+
+
+def _kept(entity: re.Match) -> str:
+    """Of an entity that stands for a character of markup what `html.unescape` makes `&lt;`, `&gt;` or `&amp;` of.
+
+    It stays that where tags are part of a sentence: else <b> and &lt;b&gt; would look the same there.
+    """
+    plain = html.unescape(entity[0])
+    return html.escape(html.escape(plain, quote=False), quote=False) if plain != entity[0] else entity[0]
+
+
+def _end_of_tag(text: str, position: int) -> int:
+    """Where a tag, a comment or an element without text ends; what is never closed goes on to the end of the text."""
+    if text.startswith("<!--", position):
+        comment = _COMMENT.match(text, position)
+        return comment.end() if comment else len(text)
+    tag = _TAG.match(text, position)
+    if tag and (element := _CLOSED.match(text, position)):
+        closing = re.compile(rf"</{element[1]}\s*>", re.IGNORECASE).search(text, tag.end())
+        return closing.end() if closing else len(text)
+    return tag.end() if tag else len(text)

@@ -1,0 +1,47 @@
+"""Chooses how a SavedModel is loaded, and how many batches are worked on at once. Imports nothing that takes time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tf_transformer.export.formats import is_saved_model
+
+if TYPE_CHECKING:
+    from tf_transformer.translation.loading import LoadSignature
+
+
+def session_loader(
+    models: Path | Sequence[Path], engine: str = "tensorflow", optimise: bool = False
+) -> LoadSignature | None:
+    """What loads a SavedModel's signatures without importing TensorFlow for Python, which takes seconds.
+
+    Args:
+        models: what the user gave as a model, or as models of an ensemble, none of which is a SavedModel.
+        engine: what is to run it.
+        optimise: whether its graph is made faster first, which pays where thousands of sentences are.
+
+    Returns:
+        What `tf_transformer.translation.loading.load_signature` takes; None for a model of another kind, and where
+        TensorFlow was installed without its C library.
+    """
+    from tf_transformer.session.c_api import find_library
+
+    model, *others = [models] if isinstance(models, Path) else models
+    if engine != "tensorflow" or others or not is_saved_model(model) or find_library() is None:
+        return None
+    from tf_transformer.session.signature import load_in_session
+
+    return partial(load_in_session, streams=cores(), optimise=optimise)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def streams_of(engine: str) -> int:
+    """Number of batches to process at once; CTranslate2 uses threads of its own."""
+    return cores() if engine == "tensorflow" else 1
