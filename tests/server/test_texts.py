@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tf_transformer.server.markup import html_parts
@@ -64,6 +64,8 @@ def as_read(html: str) -> list:
 
 @pytest.mark.parametrize("protect", [False, True])
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=8))
+@example(pieces=["<b>", "<&#98;>"])
+@example(pieces=["<&#98;>", "<b>"])
 def test_text_stays_text_and_tags_stay_tags(protect, pieces):
     text = "".join(pieces)
     assert as_read(copied(text, protect)) == as_read(text)

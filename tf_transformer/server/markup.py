@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 
+_BEGIN_OF_TAG = re.compile(r"<(?=[a-zA-Z/!?])")
 # As browsers read them: a quote opens a value only behind =, and > is part of a tag only in such a value. With `*+` a
 # value that is never closed is not tried in other ways, which could take long.
 _TAG = re.compile(r"""<[a-zA-Z/!?](?:[^>=]|=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*|(?=>)))*+>""")
@@ -31,7 +32,7 @@ def html_parts(text: str) -> Iterator[tuple[bool, str]]:
     """
     start = position = 0
     while (position := text.find("<", position)) >= 0:
-        if not re.match(r"<[a-zA-Z/!?]", text[position : position + 2]):
+        if not _BEGIN_OF_TAG.match(text, position):
             position += 1  # less than
             continue
         if position > start:
@@ -63,7 +64,8 @@ def unescaped_beside_tags(text: str) -> tuple[str, set[str]]:
         >>> unescaped_beside_tags("caf&eacute; &lt;b>")
         ('café &lt;b>', {'&lt;'})
     """
-    plain = html.unescape(_ENTITY.sub(_kept, text))
+    # What begins a tag only now, as of <&#98;>, is none.
+    plain = _BEGIN_OF_TAG.sub("&lt;", html.unescape(_ENTITY.sub(_kept, text)))
     return plain, set(_ENTITY_OF_MARKUP.findall(plain))
 
 
