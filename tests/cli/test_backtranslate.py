@@ -143,7 +143,7 @@ def test_sampling_and_many_jobs(command, tiny_saved_model, monolingual, tmp_path
     assert not (tmp_path / "back").exists()
     assert command(*words, "--job", "0/2").status == 0
     manifest = json.loads((tmp_path / "back" / "manifest.json").read_text())
-    assert manifest["options"] == {"temperature": 1.0, "seed": 3}
+    assert manifest["options"] == {"temperature": 1.0, "seed": 3, "json": True}
     sampled = command("translate", tiny_saved_model, packed, "--temperature", 1, "--seed", 3, "--cut").lines
     assert {source for source, _ in sides(tmp_path / "back")} <= set(sampled)
 

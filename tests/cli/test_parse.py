@@ -1,6 +1,7 @@
 """The commands for a parser: parse, evaluate --trees, export."""
 
 import json
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -164,6 +165,15 @@ def test_what_a_translator_and_a_parser_can_not_do(
     assert_mistake(
         command("export", run, tmp_path / "ct2", "--format", "ctranslate2"), "export a parser as a SavedModel"
     )
+
+
+def test_a_word_without_a_tag_is_told_with_its_line_where_the_parser_writes_tags(command, run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "run")
+    recipe = copy / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("tags: false", "tags: true"))
+    (tmp_path / "trees.mrg").write_text("(S (DT a) (NN dog))\n(S (DT a) ( dog))\n")
+    outcome = command("evaluate", copy, "--trees", tmp_path / "trees.mrg")
+    assert_mistake(outcome, "trees.mrg, line 2: 'dog' in the tree has no tag")
 
 
 def test_what_a_training_leaves_of_f1(run):

@@ -82,4 +82,4 @@ def test_the_sweep_is_one(tmp_path):
     path = tmp_path / "train" / "sweeps" / "mine.yaml"
     path.write_text(block.text, encoding="utf-8")
     sweep, runs = load_sweep(path)
-    assert (sweep.base, len(runs)) == ("dropout10", 6)
+    assert (next(iter(sweep.rows)), len(runs)) == ("dropout10", 6)

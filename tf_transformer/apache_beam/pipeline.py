@@ -90,8 +90,8 @@ def translate_file(
     Args:
         pipeline: the pipeline.
         source: the file, plain or packed.
-        output: what the names of the written files begin with: `OUTPUT-00000.txt` and so on, a shard each, which joined
-            in the order of their names have line for line the source's order; and `OUTPUT-failed-*.jsonl`.
+        output: what the names of the written files begin with: `OUTPUT-0000000.txt` and so on, a shard each, which
+            joined in the order of their names have line for line the source's order; and `OUTPUT-failed-*.jsonl`.
         handler: what translates.
         shard_lines: lines in a shard.
     """

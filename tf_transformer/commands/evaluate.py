@@ -135,22 +135,23 @@ def _evaluate_parser(
 ) -> None:
     from tf_transformer.parsing.pairs import TreePairs
     from tf_transformer.parsing.reading import TreeFiles
+    from tf_transformer.recipe import load_recipe
+    from tf_transformer.runs.directory import RunDirectory, is_run
 
-    trees = list(TreeFiles(file))  # mistakes in the file are reported before the model is loaded
+    run = RunDirectory.of_model(model) if is_run(model) else None
+    tags = load_recipe(run.recipe).data.tags if run else False
+    trees = list(TreeFiles(file, tags))  # mistakes in the file are reported before the model is loaded
     load = session_loader(model, optimise=len(trees) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.sentences import evaluate_parses, load_parse
-        from tf_transformer.runs.directory import RunDirectory, is_run
 
     where = {"trees": str(file), **changes, **given(grammar=grammar)}
     if not as_json:
         _tell_begun([model], len(trees))
-    if is_run(model):
+    if run:
         from tf_transformer.experiment import scoring
-        from tf_transformer.recipe import load_recipe
 
-        run = RunDirectory.of_model(model)
-        pairs = TreePairs(trees, load_recipe(run.recipe).data.tags)
+        pairs = TreePairs(trees, tags)
         scores = scoring.evaluate(run, pairs, False, batch_size, changes, cores(), grammar=grammar)
         _show_and_keep({**where, **scores}, run, as_json)
     else:

@@ -195,15 +195,13 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
 def _check_replaceable(folder: Path) -> None:
     """Raises a UserError where a folder, which learned tokenizers would replace, holds anything but such."""
     names = {path.name for path in folder.iterdir()}
-    others = names
-    if LEARNED_FROM in names:
-        own = (LEARNED_FROM, DESCRIPTION, CHECKSUMS)
-        of_pair = ("joint", "source", "target")
-        others = {name for name in names if name not in own and name.split(".")[0] not in ("", *of_pair)}
-    if others:
+    own = (LEARNED_FROM, DESCRIPTION, CHECKSUMS)
+    others = {name for name in names if name not in own and name.split(".")[0] not in ("", "joint", "source", "target")}
+    if names and (others or LEARNED_FROM not in names):
+        what = min(others) if LEARNED_FROM in names else f"a folder without {LEARNED_FROM}"
         raise UserError(
-            f"{folder}: not replaced by a vocabulary learned for this recipe, since it holds {min(others)}, which is "
-            "not of prepared data; give another folder with data.prepared"
+            f"{folder}: not replaced by a vocabulary learned for this recipe: {what} was not made by preparing; give "
+            "another folder with data.prepared"
         )
 
 

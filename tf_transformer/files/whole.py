@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import socket
 import tempfile
@@ -208,9 +209,9 @@ def folder_written_new(
         >>> (folder / "weights").read_text()
         'whole'
     """
-    partial = path.with_name(_own_name(path))
+    # With a random part: in containers with one host name each process may be number 1, and one may have been killed.
+    partial = path.with_name(f"{_own_name(path)}-{secrets.token_hex(4)}")
     try:
-        shutil.rmtree(partial, ignore_errors=True)  # of a container that was killed: there each process may be number 1
         partial.mkdir(parents=True)
         yield partial
         partial.rename(path)

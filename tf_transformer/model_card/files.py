@@ -29,9 +29,8 @@ def write_card(folder: Path, facts: Facts) -> None:
 def renewed(run: RunDirectory) -> Iterator[None]:
     """A context in which a run's model or scores change; updates the card at the end, unless it was edited by hand."""
     yield
-    with (
-        run.held()
-    ):  # else, of two that score a run at the same time, one may write what it read before the other's scores
+    # Else, of two that score a run at the same time, one may write what it read before the other's scores.
+    with run.held():
         if not run.card.exists() or is_generated(run.card.read_text(encoding="utf-8", errors="replace")):
             with written_whole(run.card, "the model card") as partial:
                 partial.write_text(as_markdown(facts_of_run(run)), encoding="utf-8")

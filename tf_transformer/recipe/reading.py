@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,9 @@ def _filled_from_origin(
     try:
         run = origin_run(settings["init_from"])
     except UserError as error:
-        if known := _recipe_of_training(begun, settings, path):
-            return with_origins(settings, left, known)
+        with suppress(UserError):  # that of a finished run may be damaged
+            if known := _recipe_of_training(begun, settings, path):
+                return with_origins(settings, left, known)
         if needs_origin(left):
             raise recipe_error(where, str(error)) from None
         return settings  # a run's own recipe, from before some key was there
@@ -130,8 +132,8 @@ def _filled_from_origin(
 
 def _recipe_of_training(begun: RunDirectory, settings: dict[str, Any], path: Path) -> Recipe | None:
     """The recipe of a training that has begun from the model that these settings, read from `path`, name."""
-    if not begun.recipe.is_file() or begun.recipe.resolve() == path.resolve():  # it would be read to fill in itself
-        return None
+    if not os.path.isfile(begun.recipe) or begun.recipe.resolve() == path.resolve():
+        return None  # it would be read to fill in itself
     recipe = load_recipe(begun.recipe)
     return recipe if recipe.init_from == settings["init_from"] else None
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tf_transformer.export.formats import is_saved_model
 
 if TYPE_CHECKING:
+    from tf_transformer.session.signature import Signature
     from tf_transformer.translation.loading import LoadSignature
 
 
@@ -33,9 +33,14 @@ def session_loader(
     model, *others = [models] if isinstance(models, Path) else models
     if engine != "tensorflow" or others or not is_saved_model(model) or find_library() is None:
         return None
-    from tf_transformer.session.signature import load_in_session
 
-    return partial(load_in_session, streams=cores(), optimise=optimise)
+    def load(path: Path, name: str) -> Signature | None:
+        # Not before, since it imports NumPy: the commands import that while TensorFlow's library is loaded.
+        from tf_transformer.session.signature import load_in_session
+
+        return load_in_session(path, name, streams=cores(), optimise=optimise)
+
+    return load
 
 
 def cores() -> int:
