@@ -63,7 +63,8 @@ def test_every_hypothesis_has_them(translator):
     check(translations[:, 0])
     for row, row_scores, spans in zip(translations, scores, SPANS, strict=True):
         for translation, score in zip(decoded(row), row_scores, strict=True):
-            assert score == -np.inf or all(translation.count(span) == 1 for span in spans)
+            assert translation == "" if score == -np.inf else all(translation.count(span) == 1 for span in spans)
+    assert (scores == -np.inf).any()
 
 
 def test_as_an_option_of_the_translator(translator):

@@ -6,7 +6,14 @@ from tf_transformer.errors import UserError
 from tf_transformer.protection.glossary import Glossary
 
 TERMS = {"dog": "Hund", "fire truck": "Feuerwehrauto", "truck": "Lastwagen", "US": "USA", "größe": "size", "c++": "C++"}
-TERMS |= {"MP3": "MP3-Datei", "MP3 player": "MP3-Spieler", "hübsche": "pretty", "km": "Kilometer"}
+TERMS |= {
+    "MP3": "MP3-Datei",
+    "MP3 player": "MP3-Spieler",
+    "hübsche": "pretty",
+    "km": "Kilometer",
+    "कर": "tax",
+    "cafe": "Kneipe",
+}
 
 
 @pytest.mark.parametrize(
@@ -23,6 +30,8 @@ TERMS |= {"MP3": "MP3-Datei", "MP3 player": "MP3-Spieler", "hübsche": "pretty",
         ("an MP3 player, MP3 and MP34", "an ⟦MP3 player|MP3-Spieler⟧, ⟦MP3|MP3-Datei⟧ and MP34"),
         ("3 hübsche", "3 ⟦hübsche|pretty⟧"),  # "3 h" is no quantity here
         ("3 km, F16 km, MP3 km", "3 km, F16 ⟦km|Kilometer⟧, ⟦MP3|MP3-Datei⟧ ⟦km|Kilometer⟧"),  # the first is protected
+        ("कर, करें और ❤️कर", "⟦कर|tax⟧, करें और ❤️⟦कर|tax⟧"),  # with a vowel sign it is another word
+        ("cafe cafe\u0301 e\u0301cafe", "⟦cafe|Kneipe⟧ cafe\u0301 e\u0301cafe"),
         ("", ""),
     ],
 )

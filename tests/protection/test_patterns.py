@@ -26,6 +26,7 @@ TEXTS = [
     "[https://x.org/a]\u00a0km [www.x.org]\u3000b [www.x.org]\u2003b [www.x.org]\u200bb [www.x.org]\x85b",
     "[https://de.wikipedia.org/wiki/Öl_(Ä)] [https://ru.wikipedia.org/wiki/Москва], [http://x.org/%E7%8B%97].",
     "[🏴󠁧󠁢󠁥󠁮󠁧󠁿] [1️⃣] [#️⃣] [©️] [⬅️] [▶️] [㊗️] © → ™",
+    "[🐈\u200d⬛] [🐦\u200d⬛] [🙂\u200d↔\ufe0f] [⬛][⬜] [◽] [◾] [🏳️\u200d🌈] [❤️\u200d🔥] ■ ↔",
     "3 men, 2 a.m., 10 miles, 5 the, F16 m, 2016",
     "3 hübsche, 4 müde, 5 große und 2 süße Hunde",  # no hours, metres and grams: RE2 takes ü for no letter of a word
     "a@b and http and { and 50",

@@ -1,6 +1,7 @@
 """Texts and HTML around a model that copies: what a reader sees of them is then the same before and after."""
 
 import asyncio
+import re
 import time
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tf_transformer.server.markup import html_parts
-from tf_transformer.server.texts import translate_texts
+from tf_transformer.protection.patterns import KEPT
+from tf_transformer.server.markup import html_parts, in_one_line
+from tf_transformer.server.texts import _parts, translate_texts
 from tf_transformer.translation.texts import Translation
 
 PIECES = (
@@ -69,6 +71,14 @@ def as_read(html: str) -> list:
 def test_text_stays_text_and_tags_stay_tags(protect, pieces):
     text = "".join(pieces)
     assert as_read(copied(text, protect)) == as_read(text)
+
+
+@pytest.mark.parametrize("tag", ['<a class="btn"\n   href="https://x.org">', '<a title="1 > 0 < 2">', "<a\r\nb=c>"])
+def test_a_tag_in_a_sentence_is_one_span_however_it_is_written(tag):
+    text = f"<p>Please {tag}click</a> now."
+    assert as_read(copied(text, protect=True)) == as_read(text)
+    ((_, sentence, _),) = [part.pieces for part in _parts(text, "en", True, True) if not part.is_tag]
+    assert [found[0] for found in re.finditer(KEPT, sentence)] == [in_one_line(tag), "</a>"]
 
 
 @pytest.mark.parametrize("protect", [False, True])

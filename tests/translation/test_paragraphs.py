@@ -53,6 +53,11 @@ def sentences(text, language="en"):
     return split_sentences(text, language)[1::2]
 
 
+@pytest.mark.parametrize("mark", ["⟦Dr. Smith|Dr. Schmidt⟧", "⟦for example|z. B.⟧", "⟦Yahoo! Mail⟧", "⟦approx.|ca.⟧"])
+def test_what_is_marked_for_protect_is_not_parted(mark):
+    assert sentences(f"This is {mark} here. It runs.") == [f"This is {mark} here.", "It runs."]
+
+
 @pytest.mark.parametrize(("language", "marked"), MARKED)
 def test_where_sentences_end(language, marked):
     expected = [sentence.strip() for sentence in marked.split("|")]

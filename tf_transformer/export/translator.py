@@ -272,7 +272,9 @@ class Translator(Exploring, tf.Module):
         def written(protected: bool) -> tf.Tensor:
             return either(replace_unknown, lambda wanted: self._write(taken, source_ids, ids, protected, wanted))
 
-        return {"translation": either(protect, written), "score": scores, "truncated": truncated}
+        # Where there are fewer than were asked for, the rest has no spans either.
+        translation = tf.where(scores > -float("inf"), either(protect, written), "")
+        return {"translation": translation, "score": scores, "truncated": truncated}
 
     def _score(self, source: tf.Tensor, target: tf.Tensor) -> Output:
         source_ids, source_truncated = self._read(self.tokenizers.source, source)

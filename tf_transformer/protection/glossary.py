@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from tf_transformer.protection.placeholders import CLOSING, OPENING
 
 # They have a meaning in a mark: ⟦dog|Hund⟧.
 _RESERVED = f"{OPENING}|{CLOSING}"
+
+# Combining marks that end a picture or a key: a word may stand right behind it.
+_OF_EMOJI = "\ufe0e\ufe0f\u20e3"
 
 
 class Glossary:
@@ -105,7 +109,7 @@ class Glossary:
 
     def _marked(self, found: re.Match) -> str:
         term = found["term"]
-        if term is None:  # protected, or a word that is no term
+        if term is None or _is_in_word(found):  # protected, or a word that is no term
             return found[0]
         words = " ".join(term.split())
         target = self._as_written.get(words) or self._in_lower_case.get(words.lower()) or self._of_any_case(words)
@@ -115,6 +119,13 @@ class Glossary:
         """The target of a term whose letters `re` takes for these, and `lower` does not: "İ" for "i", "ſ" for "s"."""
         terms = self._in_lower_case.items()
         return next(target for term, target in terms if re.fullmatch(re.escape(term), words, re.IGNORECASE))
+
+
+def _is_in_word(found: re.Match) -> bool:
+    """Whether a combining mark, which `re` takes for no part of a word, goes before or behind: कर is no word of करें."""
+    start, end = found.span()
+    around = found.string[max(start - 1, 0) : start] + found.string[end : end + 1]
+    return any(unicodedata.category(each)[0] == "M" and each not in _OF_EMOJI for each in around)
 
 
 def _words(term: str) -> str:

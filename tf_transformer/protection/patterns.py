@@ -42,7 +42,7 @@ _QUANTITY = f"[$€£¥] ?{_DIGITS}(?:[.,][0-9]+)*|{_NUMBER}{_BLANK}(?:{_SIGN}|{
 _NUMBER_AND_WORD = f"{_NUMBER}{_BLANK}[A-Za-z]{{1,3}}[\u00c0-\u024f\u0370-\u1fff]"
 WORD_WITH_DIGIT = "[A-Za-z_][A-Za-z0-9_]*[0-9]"
 
-_PICTURE = "[\U0001f000-\U0001f1e5\U0001f200-\U0001faff\u2600-\u27bf\u231a-\u23ff\u2b50\u2b55]"
+_PICTURE = "[\U0001f000-\U0001f1e5\U0001f200-\U0001faff\u2600-\u27bf\u231a-\u23ff\u25fd\u25fe\u2b1b\u2b1c\u2b50\u2b55]"
 _VARIANT = "[\U0001f3fb-\U0001f3ff\ufe0f]*"
 # Flags are two letters, or a black flag with letters that are not seen. Keys have a square around them. Signs are
 # pictures where a character of no width says so. Families are pictures with a joiner of no width between them.
@@ -52,7 +52,7 @@ _SIGNS = (
     "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u24c2\u25aa-\u25fe\u2934\u2935\u2b05-\u2b1c\u3030\u303d\u3297\u3299]"
     "\ufe0f"
 )
-_EMOJI = f"{_FLAG}|{_KEY}|{_SIGNS}|{_PICTURE}{_VARIANT}(?:\u200d{_PICTURE}{_VARIANT})*"
+_EMOJI = f"{_FLAG}|{_KEY}|{_SIGNS}|{_PICTURE}{_VARIANT}(?:\u200d(?:{_PICTURE}{_VARIANT}|{_SIGNS}))*"
 
 KEPT = "|".join([MARKED, _LINK, _MAIL, _PLACEHOLDER, _TAG])
 QUANTITY_OR_EMOJI = f"{_QUANTITY}|{_EMOJI}"

@@ -54,6 +54,19 @@ def is_inline(tag: str) -> bool:
     return _INLINE.match(tag) is not None
 
 
+def in_one_line(tag: str) -> str:
+    """The same tag to a browser, without line breaks, and in its values without < and >: as `protect` knows tags.
+
+    Example:
+        >>> in_one_line('<a class="b"\\n href="x?1>0">')
+        '<a class="b"  href="x?1&gt;0">'
+    """
+    if not tag.endswith(">"):  # never closed, it is text to a browser as well
+        return tag
+    inside = re.sub(r"[\r\n\f]+", " ", tag[1:-1])
+    return f"<{inside.replace('<', '&lt;').replace('>', '&gt;')}>"
+
+
 def unescaped_beside_tags(text: str) -> tuple[str, set[str]]:
     """The plain text of a sentence that tags are part of: entities that stand for characters of markup stay entities.
 

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from tf_transformer.server.batching import TooMany
-from tf_transformer.server.markup import escaped, html_parts, is_inline, unescaped_beside_tags
+from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_inline, unescaped_beside_tags
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal
 from tf_transformer.translation.paragraphs import join_sentences, split_sentences
@@ -104,8 +104,9 @@ def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_P
             joined += plain
             own |= entities
         elif protect and is_inline(part):  # it parts no sentence
-            joined += part
-            own.add(part)
+            tag = in_one_line(part)
+            joined += tag
+            own.add(tag)
         else:
             if joined:
                 yield _Part(False, split_sentences(joined, language), frozenset(own))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tf_transformer.errors import check_is_list
 from tf_transformer.languages import short_code
+from tf_transformer.protection.patterns import MARKED
 
 if TYPE_CHECKING:
     from tf_transformer.translation.texts import Translation
@@ -19,6 +20,9 @@ _BLANKS = re.compile(r"[\s\u200b\u2060\ufeff]*")
 # sentencex 1.0.32 fails on a no-break space after a single letter, and on half of a surrogate pair (JSON can hold it).
 _BLANKS_BUT_SPACE = re.compile(r"[^\S ]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# What a user has marked for the option `protect` is not parted, whatever full stops are in it: ⟦e.g.|z. B.⟧
+_MARK = re.compile(MARKED)
 
 # sentencex takes time that grows with the square of the number of unclosed quotes.
 _WINDOW = 5_000
@@ -162,6 +166,7 @@ def _ends(line: str, language: str) -> list[int]:
 
     # Character for character, so that the lengths of the pieces hold for the line itself.
     plain = _LONE_SURROGATE.sub("x", _BLANKS_BUT_SPACE.sub(" ", line))
+    plain = _MARK.sub(lambda mark: "x" * len(mark[0]), plain)
     ends: list[int] = []
     start = 0
     while start < len(plain):
