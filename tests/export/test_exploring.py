@@ -99,6 +99,16 @@ def test_no_text_has_no_next_token_and_a_small_vocabulary_has_no_more(loaded, by
     assert got["probability"][1].sum() == pytest.approx(1, abs=0.01)
 
 
+def test_a_token_that_is_the_last_there_is_room_for_ends_the_translation(loaded, by_definition):
+    """Beside one with room for more, which goes on as without it."""
+    full = [5] * (MAX_LENGTH - 1)
+    got = call(loaded, "next_tokens", text=SOURCES[:2], prefix_ids=[full, [0] * len(full)], count=3)
+    expected = by_definition.tokenizers.target.detokenize([[*full, token] for token in got["id"][0]])
+    assert got["translation"][0].tolist() == expected.numpy().tolist()
+    alone = call(loaded, "next_tokens", text=SOURCES[1:2], prefix_ids=np.zeros((1, 0)), count=3)
+    assert got["translation"][1].tolist() == alone["translation"][0].tolist()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -107,7 +117,6 @@ def test_no_text_has_no_next_token_and_a_small_vocabulary_has_no_more(loaded, by
         ({"prefix_ids": [[10_000]]}, "prefix_ids must be ids of target tokens"),
         ({"prefix_ids": [[-1]]}, "prefix_ids must be ids of target tokens"),
         ({"prefix_ids": [[5] * MAX_LENGTH]}, "a prefix has as many tokens"),
-        ({"prefix_ids": [[5] * (MAX_LENGTH - 1)]}, "a prefix has as many tokens"),
     ],
     ids=str,
 )

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_transformer.decoding import DecodingOptions, shift_right
 from tf_transformer.decoding.candidates import likeliest
 from tf_transformer.decoding.trace import FATES, Record, read_trace
+from tf_transformer.export.search import lengths
 from tf_transformer.export.signature_options import OPTION_TYPES, PREFIX_LENGTH, Output, check_prefixes, option_tensors
 from tf_transformer.protection.spans import nothing_taken
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
@@ -81,13 +82,17 @@ class Exploring:
         row = tf.repeat(tf.range(tf.size(text)), count)
         prefixes = tf.concat([tf.gather(prefix, row), tf.reshape(ids, [-1, 1])], axis=1).to_tensor()
         options = option_tensors(replace(self._unrepeated(), beam_size=1, min_length=self.options.min_length))
-        found, *_ = self._any(tf.gather(source_ids, row), prefixes, False, *options.values())
+        sources = tf.gather(source_ids, row)
+        # A token that is the last which the translation may have ends it.
+        room = lengths(prefixes) < self._search.limits(sources, self.max_length)
+        found, *_ = self._any(sources, tf.where(room[:, None], prefixes, PAD_ID), False, *options.values())
+        translations = tf.where(room, target.detokenize(found[:, 0]), target.detokenize(prefixes))
         is_text = (tf.math.count_nonzero(source_ids, axis=1) > 1)[:, None]  # more than the closing token
         return {
             "token": tf.where(is_text, target.piece_texts(ids), ""),
             "id": tf.where(is_text, ids, PAD_ID),
             "probability": tf.where(is_text, tf.exp(log_probs), 0.0),
-            "translation": tf.reshape(target.detokenize(found[:, 0]), tf.shape(ids)),
+            "translation": tf.where(is_text, tf.reshape(translations, tf.shape(ids)), ""),
             "truncated": truncated,
         }
 
