@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FILLED = {
     "model": [key for key in SECTIONS["model"].model_fields if key != "preset"],
     "tokenizer": [key for key in SECTIONS["tokenizer"].model_fields if key != "keep"],
-    "data": ["source_language", "target_language"],
+    "data": ["source_language", "target_language", "tags"],
 }
 
 

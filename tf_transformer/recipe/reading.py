@@ -30,8 +30,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str |
     one: its keys replace the other's, as overrides replace both. `model.preset` in it, or as an override, replaces all
     that the preset says, unless that is given beside it.
 
-    A recipe with `init_from` has the keys of `model` and of `tokenizer`, and the languages, that it does not give from
-    the recipe of the model that this names.
+    A recipe with `init_from` has the keys of `model` and of `tokenizer`, the languages and `data.tags`, where it does
+    not give them, from the recipe of the model that this names.
 
     Nothing in a recipe is run. It may name any file that you may read, as a corpus or after `extends`; what is written
     goes into the run's folder and `data.prepared`.
