@@ -106,6 +106,12 @@ def test_languages_are_the_origins_where_the_recipe_is_silent(folder, origin, tm
         assert (data.source_language, data.target_language) == expected
 
 
+def test_the_origin_may_lie_below_the_home_folder(folder, origin, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(origin.path.parent))
+    path = written(tmp_path / "r.yaml", folder, origin, init_from=f"~/{origin.path.name}")
+    assert open_origin(load_recipe(path)).checkpoint == origin.best
+
+
 def test_it_begins_where_the_origin_ended(still, origin):
     """Its loss on the origin's test set is the one that the origin's own training wrote down."""
     known, scores = (json.loads(run.scores.read_text()) for run in (origin, still[0]))
