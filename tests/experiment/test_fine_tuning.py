@@ -15,7 +15,8 @@ from rich.console import Console
 
 from tests.cli.command import COMMAND
 from tests.experiment.small_recipe import ctrl_c_after
-from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
+from tests.tiny_parser import parsing_settings
+from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, write_pairs
 from tf_transformer import Transformer, UserError, experiment, load_model, load_recipe
 from tf_transformer.experiment.compiling import check_freeze
 from tf_transformer.experiment.fine_tuning import Origin, open_origin, take_weights
@@ -103,6 +104,12 @@ def test_languages_are_the_origins_where_the_recipe_is_silent(folder, origin, tm
     for given, expected in ((), ("en", "fr")), (("data.source_language=nl",), ("nl", "fr")):
         data = load_recipe(path, given).data
         assert (data.source_language, data.target_language) == expected
+
+
+def test_the_origin_may_lie_below_the_home_folder(folder, origin, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(origin.path.parent))
+    path = written(tmp_path / "r.yaml", folder, origin, init_from=f"~/{origin.path.name}")
+    assert open_origin(load_recipe(path)).checkpoint == origin.best
 
 
 def test_it_begins_where_the_origin_ended(still, origin):
@@ -214,6 +221,18 @@ def test_a_run_with_another_vocabulary(other):
 
 
 # -- what does not fit ----
+
+
+def test_a_parsers_tags_are_the_origins(tmp_path):
+    tagged = RunDirectory(tmp_path / "tagged")
+    tagged.path.mkdir()
+    save_recipe(load_recipe(RECIPE, parsing_settings(tmp_path, data__tags="true")), tagged.recipe)
+    trees = {"kind": "trees", "train": "trees.mrg", "validation": "trees.mrg", "test": None}
+    data = {f"data__{key}": value for key, value in trees.items()}
+    path = written(tmp_path / "r.yaml", tmp_path, tagged, task="parsing", **data, evaluation__also=None)
+    assert load_recipe(path).data.tags
+    with pytest.raises(UserError, match=r"recipe: data.tags is false, there it is true \(leave it out\);"):
+        open_origin(load_recipe(path, ["data.tags=false"]))
 
 
 def test_sizes_that_do_not_fit_are_told_all_at_once_before_data_is_read(origin, tmp_path):

@@ -69,6 +69,11 @@ def test_the_path_is_relative_to_the_file_that_has_it(family, tmp_path, monkeypa
     assert load_recipe(child).name == "other"
 
 
+def test_the_path_may_begin_at_the_home_folder(family, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load_recipe(family(child="extends: ~/base.yaml\n")).name == "small"
+
+
 def test_two_may_extend_the_same(family):
     path = family(a="extends: base.yaml\nname: a\n", b="extends: base.yaml\nname: b\n")
     assert [load_recipe(path.with_name(f"{name}.yaml")).name for name in "ab"] == ["a", "b"]

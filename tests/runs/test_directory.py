@@ -1,10 +1,13 @@
 """A run's folder, and its models in other processes."""
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import keras
@@ -16,9 +19,9 @@ from tests.eager import eagerly
 from tests.mistakes import refused
 from tests.tiny_run import PAIRS, tiny_run
 from tf_transformer import load_translator
-from tf_transformer.experiment import evaluate
+from tf_transformer.experiment import evaluate, runner
 from tf_transformer.recipe import load_recipe
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import LOCK, RunDirectory, load_model
 
 IDS = np.array([[5, 6, 3], [300, 3, 0]], "int32"), np.array([[2, 7], [2, 0]], "int32")
 
@@ -97,6 +100,56 @@ def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
     assert "File name too long" in refused(RunDirectory.create, tmp_path / ("x" * 300))
     assert (tmp_path / "files" / "letter").read_text() == "dear"
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["letter"]
+
+
+@pytest.fixture
+def nfs(monkeypatch):
+    """Within its context, a lock file that is removed is renamed and kept, as by NFS while it is open."""
+    unlink = os.unlink
+
+    def renaming(path, *, dir_fd=None):
+        if path == LOCK:
+            os.rename(path, ".nfs01", src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        elif path == ".nfs01":
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
+        else:
+            unlink(path, dir_fd=dir_fd)
+
+    @contextmanager
+    def emulated():
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", renaming)
+            yield
+
+    return emulated
+
+
+def end_with_open_files(run, nfs):
+    (run.training_state / "step-00000001").mkdir()
+    with nfs():
+        run.end_training()
+    assert [path.name for path in run.ended.iterdir()] == [".nfs01"]
+    assert not run.is_unfinished()
+
+
+def test_a_training_ends_though_its_files_are_open(tmp_path, monkeypatch, nfs):
+    def train(recipe, run, console, resume, held):
+        run = RunDirectory.create(run.path)
+        held.enter_context(run.locked())
+        end_with_open_files(run, nfs)
+        return run
+
+    monkeypatch.setattr(runner, "_train", train)
+    assert [path.name for path in runner.train(None, tmp_path / "run").path.iterdir()] == ["checkpoints"]
+
+
+def test_what_an_ended_training_left_goes_when_its_folder_is_tried_again(tmp_path, nfs):
+    run = RunDirectory.create(tmp_path / "run")
+    run.recipe.write_text("name: empty\n")
+    with run.locked():
+        end_with_open_files(run, nfs)
+    assert "contains a finished training" in refused(run.check_is_free)
+    assert not run.ended.exists()
 
 
 def test_open_wants_a_run(tmp_path):

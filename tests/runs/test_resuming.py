@@ -164,6 +164,11 @@ def test_what_is_no_state_or_another_model_s_is_told_in_one_line(stopped, tmp_pa
     with pytest.raises(UserError, match=r"differs in model\.attention_dropout_rate \(0\.0 there, 0\.1 here\)"):
         find_state(run.path, drops)
 
+    # Each word of its trees would be another token, one that the vocabulary does not have.
+    tagged = loaded.model_copy(update={"data": loaded.data.model_copy(update={"tags": True})})
+    with pytest.raises(UserError, match=r"differs in data\.tags;"):
+        find_state(run.path, tagged)
+
     shorter, at_once = with_training(loaded, steps=3), with_training(loaded, steps_per_execution=2)
     wider = loaded.model_copy(update={"model": loaded.model.model_copy(update={"dff": 64})})
     ended = tmp_path / "ended"

@@ -119,6 +119,17 @@ def test_an_interrupted_save_leaves_no_half_checkpoint(small, tmp_path, monkeypa
     assert {path.name: path.read_bytes() for path in tmp_path.glob("[!.]*")} == before
 
 
+def test_a_training_that_goes_on_keeps_no_checkpoint_of_later_steps_and_no_half_one(tmp_path):
+    kept = ["average.keras", "best.keras", "step-00000004.keras"]
+    later = ["interrupted.keras", "step-00000005.keras", ".partial-interrupted.keras", ".partial-average.keras"]
+    for name in (*kept, *later):
+        (tmp_path / name).touch()
+    checkpoints = Checkpoints(tmp_path)
+    for _ in range(2):  # as several workers do
+        checkpoints.forget_after(4)
+        assert names(tmp_path) == kept
+
+
 # -- EpochEnds ----
 
 

@@ -1,26 +1,33 @@
 """A step whose loss is no number, or that finds no memory, ends the training and says on which batch."""
 
+import io
+import re
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from rich.console import Console
 
 from tests.experiment.small_recipe import on
 from tests.experiment.test_experiment import first_batches
-from tests.tiny_run import PAIRS
+from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import SmoothedCrossEntropy, experiment
+from tf_transformer.data import TextFiles
 from tf_transformer.errors import UserError
 from tf_transformer.runs import Checkpoints
 from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.runs.state import TrainingState
+from tf_transformer.training.step_faults import ADVICE, StepFaults
 
 
 def test_a_loss_that_is_no_number_ends_the_training(eager, tmp_path):
     """The first update throws the weights far off; the second step can't work with them."""
     loaded = on(tmp_path, PAIRS, 64, learning_rate_scale=1e30)
-    run = RunDirectory(tmp_path / "run")
+    run, console = RunDirectory(tmp_path / "run"), Console(file=io.StringIO(), width=300)
     with pytest.raises(UserError, match=r"^step 2: the loss is (nan|inf), on the pairs \d+, ") as error:
-        experiment.train(loaded, run.path)
+        experiment.train(loaded, run.path, console)
+    assert re.search(r"^step 2: the loss is (nan|inf); looking for its pairs", console.file.getvalue(), re.MULTILINE)
     assert "\n" not in str(error.value) and "a lower learning rate" in str(error.value)
     # The pairs are those of the second batch, and stand under their lines' numbers.
     rows = [line.split("\t") for line in (run.path / "bad_batch.tsv").read_text(encoding="utf-8").splitlines()]
@@ -33,6 +40,25 @@ def test_a_loss_that_is_no_number_ends_the_training(eager, tmp_path):
     assert found == expected
     # The state after the first step stays, and is what the training would go on from.
     assert [path.name for path in run.training_state.glob("step-*")] == ["step-00000001"]
+
+
+def test_a_fault_is_told_though_the_text_can_t_be_read(tmp_path):
+    """The file has changed since reading began."""
+    source, target = write_pairs(tmp_path)
+    pairs = TextFiles(source, target)
+    source.write_text("another text\n")
+    told, report = [], tmp_path / "bad_batch.tsv"
+    faults = StepFaults(lambda step: [None], lambda batch: list(pairs), report, told.append)
+    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    faults.set_model(model)
+    faults._unread = 7, np.nan, 1.0
+    with pytest.raises(UserError) as error:
+        faults.check()
+    assert told == ["step 7: the loss is nan; looking for its pairs in data.train"]
+    message = str(error.value)
+    assert message.startswith(f"step 7: the loss is nan (its pairs can't be told: {source} has changed")
+    assert message.endswith(ADVICE) and "\n" not in message and not report.exists()
 
 
 @tf.custom_gradient

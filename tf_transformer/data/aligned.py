@@ -15,7 +15,8 @@ from tf_transformer.files.home import below_home
 class AlignedPairs(DerivedPairs):
     r"""Pairs with an alignment of their words, in the form of the decoder Pharaoh: `0-0 1-2`.
 
-    Words are what stands between blanks, counted from 0, the source's first. A blank line says nothing of its pair.
+    Words are what stands between blanks, any of Unicode's, counted from 0, the source's first. A blank line says
+    nothing of its pair.
 
     Args:
         pairs: any source of pairs of which none is left out: line N is for pair N.

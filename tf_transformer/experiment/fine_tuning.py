@@ -28,7 +28,11 @@ from tf_transformer.training.freezing import path_in_model
 # What a fine-tuning may have otherwise: no weight depends on it.
 FREE = ("preset", "dropout_rate", "attention_dropout_rate", "activation_dropout_rate", "window", "alignment_head")
 
-_ADVICE = {"task": " (give the same)", "tokenizer": " (tokenizer.keep: false learns a new one)"}
+_ADVICE = {
+    "task": " (give the same)",
+    "data": " (leave it out)",
+    "tokenizer": " (tokenizer.keep: false learns a new one)",
+}
 
 # The weights that have a row, or a column, for each token: whose tokens, and along which axis.
 OF_TOKENS = {
@@ -88,7 +92,8 @@ def open_origin(recipe: Recipe) -> Origin:
 
 def _misfits(recipe: Recipe, theirs: Recipe) -> Iterator[str]:
     """Each setting for which the origin's weights would not do, with both values."""
-    compared = [("task", recipe.task, theirs.task)]
+    # With other tags, each word of a tree would be an unknown token.
+    compared = [("task", recipe.task, theirs.task), ("data.tags", recipe.data.tags, theirs.data.tags)]
     model, their_model = _weights_settings(recipe), _weights_settings(theirs)
     compared += [(f"model.{key}", model.get(key), value) for key, value in their_model.items()]
     if recipe.tokenizer.keep:

@@ -75,7 +75,10 @@ def fit(
     progress = ProgressBar(training.steps, console)
     wait = DataWait()
     faults = StepFaults(
-        train_batches.from_step, partial(find_pairs, train_pairs, tokenizers), run.path / "bad_batch.tsv"
+        train_batches.from_step,
+        partial(find_pairs, train_pairs, tokenizers),
+        run.path / "bad_batch.tsv",
+        partial(console.print, highlight=False, markup=False),
     )
     # The average of the weights comes before all that looks at them.
     average = [AveragedWeights()] if training.ema else []

@@ -94,7 +94,9 @@ def train(
     check_is_tensorflow("a training from a recipe")
     console = console if console and is_chief() else Console(quiet=True)
     with ExitStack() as held:
-        return _train(recipe, RunDirectory(run_path), console, resume, held)
+        run = _train(recipe, RunDirectory(run_path), console, resume, held)
+    run.remove_ended()  # again: its files were open until now
+    return run
 
 
 class _Splits(NamedTuple):

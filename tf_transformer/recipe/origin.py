@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.export.formats import is_ctranslate2, is_saved_model
+from tf_transformer.files.home import below_home
 from tf_transformer.recipe.settings import SECTIONS
 from tf_transformer.runs.directory import RunDirectory
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 FILLED = {
     "model": [key for key in SECTIONS["model"].model_fields if key != "preset"],
     "tokenizer": [key for key in SECTIONS["tokenizer"].model_fields if key != "keep"],
-    "data": ["source_language", "target_language"],
+    "data": ["source_language", "target_language", "tags"],
 }
 
 
@@ -28,7 +29,7 @@ def origin_run(path: str | Path) -> RunDirectory:
     Raises:
         UserError: there is no such run; the message begins with the key.
     """
-    path = Path(path)
+    path = below_home(path)
     if is_saved_model(path) or is_ctranslate2(path):
         raise UserError(
             f"init_from is {path}, an exported model, which can't be trained on; give the run that it was exported from"

@@ -12,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from tf_transformer.errors import UserError
+from tf_transformer.files.home import below_home
 from tf_transformer.files.whole import written_whole
 from tf_transformer.recipe.mistakes import explain, recipe_error, unknown_key
 from tf_transformer.recipe.origin import left_to_origin, needs_origin, origin_run, with_origins
@@ -30,8 +31,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str |
     one: its keys replace the other's, as overrides replace both. `model.preset` in it, or as an override, replaces all
     that the preset says, unless that is given beside it.
 
-    A recipe with `init_from` has the keys of `model` and of `tokenizer`, and the languages, that it does not give from
-    the recipe of the model that this names.
+    A recipe with `init_from` has the keys of `model` and of `tokenizer`, the languages and `data.tags`, where it does
+    not give them, from the recipe of the model that this names.
 
     Nothing in a recipe is run. It may name any file that you may read, as a corpus or after `extends`; what is written
     goes into the run's folder and `data.prepared`.
@@ -96,7 +97,7 @@ def _read_with_base(path: Path, extending: tuple[Path, ...] = ()) -> Given:
     if not isinstance(extends, str):
         rule = "the path of another recipe, relative to this one, such as base.yaml"
         raise recipe_error(where, f"extends is {shown(extends)}; it must be {rule}")
-    base = path.parent / extends
+    base = path.parent / below_home(extends)  # which may be absolute
     if not os.path.isfile(base):  # unlike Path's, says no to names that can't be
         raise recipe_error(where, f"extends is {shown(extends)}; there is no file {base}")
     files = (*extending, path)

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from tf_transformer.files.whole import written_whole
+from tf_transformer.files.whole import PARTIAL, written_whole
 from tf_transformer.runs.directory import AVERAGE, BEST, INTERRUPTED, step_checkpoints, step_name
 from tf_transformer.training.step_count import steps_taken
 
@@ -68,11 +68,12 @@ class Checkpoints(keras.callbacks.Callback):
         return path
 
     def forget_after(self, step: int) -> None:
-        """Removes the checkpoints of later steps, and that of an interruption."""
+        """Removes the checkpoints of later steps, that of an interruption, and half-written ones, which a kill left."""
         for file in step_checkpoints(self.directory):
             if file.name > f"{step_name(step)}.keras":
                 file.unlink()
-        (self.directory / INTERRUPTED).unlink(missing_ok=True)
+        for file in (self.directory / INTERRUPTED, *self.directory.glob(f"{PARTIAL}*")):
+            file.unlink(missing_ok=True)
 
     def forget_best(self) -> None:
         """Removes the best one; that of the next validation takes its place."""

@@ -56,6 +56,7 @@ class RunDirectory:
         self.interrupted = self.checkpoints / INTERRUPTED
         self.training_state = self.path / "training_state"
         self.prepared = self.training_state / "prepared"
+        self.ended = self.path / ".training_state-ended"
         self.logs = self.path / "logs"
         self.scores = self.path / "scores.json"
         self.training = self.path / "training.json"
@@ -69,6 +70,7 @@ class RunDirectory:
         except OSError as error:
             raise UserError(f"{self.path}: can't be created: {error.strerror}; choose another folder") from None
         if not free and self.recipe.exists() and not self.is_unfinished():
+            self.remove_ended()  # which the training's own process could not
             scores = f", with its scores in {self.scores}" if self.scores.exists() else ""
             raise UserError(
                 f"{self.path}: contains a finished training{scores}; to train longer, start a new run with more "
@@ -133,8 +135,16 @@ class RunDirectory:
     def end_training(self) -> None:
         """Removes the files that only a resumed training needs."""
         # Renamed at once: half of it must not look like a training that was broken off.
-        ended = self.training_state.rename(self.path / ".training_state-ended")
-        shutil.rmtree(ended)
+        self.training_state.rename(self.ended)
+        self.remove_ended()
+
+    def remove_ended(self) -> None:
+        """Removes what is left of the files of a training that has ended.
+
+        NFS keeps a file that a process still has open, under another name and with its folder, and a kill may leave
+        some of them. They are in nobody's way, so that no failure is told.
+        """
+        shutil.rmtree(self.ended, ignore_errors=True)
 
     @contextmanager
     def removed_on_failure(self) -> Iterator[None]:

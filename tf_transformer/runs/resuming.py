@@ -19,8 +19,9 @@ from tf_transformer.runs.state import is_whole, saved_states, state_step
 
 START = "start.json"  # beside the states
 
-# What makes the variables and the ids that a state holds is in these sections, all but a few of their keys.
-SHAPES = ("model.", "tokenizer.")
+# What makes the variables and the ids that a state holds is in these sections, all but a few of their keys, and in
+# `data.tags`.
+SHAPES = ("model.", "tokenizer.", "data.tags")
 SHAPELESS = ("model.preset", "model.dropout_rate", "model.attention_dropout_rate", "model.activation_dropout_rate")
 
 # What these say changes no batch.

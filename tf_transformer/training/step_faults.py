@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, reason
 from tf_transformer.training.optimizer import gradient_norm
 from tf_transformer.training.step_count import StepCounter, steps_taken
 
@@ -35,6 +35,7 @@ class StepFaults(StepCounter):
         batches_from: gives the batches of the training after so many steps.
         find_pairs: gives the numbers of the pairs that a batch was made of, from 1 on, and the pairs.
         report: the file that gets the pairs of a batch whose loss or gradient is no number.
+        tell: gets the line that says that these are being looked for, which takes a while in a large corpus.
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class StepFaults(StepCounter):
         batches_from: Callable[[int], tf.data.Dataset],
         find_pairs: Callable[[Any], Iterable[tuple[int, tuple[str, str]]]],
         report: Path,
+        tell: Callable[[str], Any],
     ) -> None:
         super().__init__()
         self.batches_from = batches_from
         self.find_pairs = find_pairs
         self.report = report
+        self.tell = tell
         self._validates = False
         self._unread: tuple[int, Any, Any] | None = None  # a step, its loss, the length of its gradient
 
@@ -89,21 +92,25 @@ class StepFaults(StepCounter):
         # The loss is the epoch's mean so far, which one bad step spoils.
         loss, norm = float(loss), float(norm)
         if not math.isfinite(loss):
-            fault = f"the loss is {loss}"
+            value = f"the loss is {loss}"
         elif not math.isfinite(norm):
-            fault = f"the gradient is {norm}"
+            value = f"the gradient is {norm}"
         else:
             return
         steps = range(last - self.model.steps_per_execution + 1, last + 1)
         where = f"step {last:,}" if len(steps) == 1 else f"one of the steps {steps[0]:,} to {last:,}"
-        found = [row for step in steps for row in self.find_pairs(self._batch(step))]
+        fault = f"{where}: {value}"
+        self.tell(f"{fault}; looking for its pairs in data.train")
+        try:
+            found = [row for step in steps for row in self.find_pairs(self._batch(step))]
+        except UserError as unreadable:  # the text may have changed, which the training itself no longer reads
+            raise UserError(f"{fault} (its pairs can't be told: {reason(unreadable)}); {ADVICE}") from unreadable
         rows = [f"{number}\t{source}\t{target}\n" for number, (source, target) in found]
         self.report.write_text("".join(rows), encoding="utf-8")
         numbers = [f"{number:,}" for number, _ in found]
         more = f" and {len(numbers) - TOLD:,} more" if len(numbers) > TOLD else ""
         raise UserError(
-            f"{where}: {fault}, on the pairs {', '.join(numbers[:TOLD])}{more} of data.train ({self.report} has all); "
-            f"{ADVICE}"
+            f"{fault}, on the pairs {', '.join(numbers[:TOLD])}{more} of data.train ({self.report} has all); {ADVICE}"
         )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
