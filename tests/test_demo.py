@@ -14,8 +14,19 @@ from rich.console import Console
 
 from tf_transformer import demo
 from tf_transformer.data.demo import DemoSource
-from tf_transformer.demo import LOADING, SAMPLES, _free_folder, _samples, _show_figures, translate_in_new_process
+from tf_transformer.demo import (
+    LOADING,
+    SAMPLES,
+    _folder_to_train_in,
+    _samples,
+    _show_figures,
+    translate_in_new_process,
+)
 from tf_transformer.errors import UserError
+from tf_transformer.recipe import load_recipe, save_recipe
+from tf_transformer.runs.directory import RunDirectory
+
+RECIPE = Path(__file__).parents[1] / "train" / "recipes" / "demo.yaml"
 
 
 def test_samples_are_test_sentences_of_some_length():
@@ -27,13 +38,25 @@ def test_samples_are_test_sentences_of_some_length():
 
 
 def test_an_earlier_folder_is_never_taken_again(tmp_path):
-    taken = []
+    recipe, taken = load_recipe(RECIPE), []
     for _ in range(3):
-        folder = _free_folder(tmp_path / "demo")
+        folder = _folder_to_train_in(recipe, tmp_path / "demo")
         assert not folder.exists()
         folder.mkdir()
         taken.append(folder.name)
     assert taken == ["demo", "demo-2", "demo-3"]
+
+
+def test_an_interrupted_demo_is_resumed_unless_it_is_another_or_still_runs(tmp_path):
+    recipe = load_recipe(RECIPE)
+    runs = [RunDirectory.create(tmp_path / name) for name in ("demo", "demo-2")]
+    for run, given in zip(runs, (load_recipe(RECIPE, ["seed=99"]), recipe), strict=True):
+        save_recipe(given, run.recipe)
+    assert _folder_to_train_in(recipe, runs[0].path) == runs[1].path
+    with runs[1].locked():
+        assert _folder_to_train_in(recipe, runs[0].path).name == "demo-3"
+    runs[1].end_training()
+    assert _folder_to_train_in(recipe, runs[0].path).name == "demo-3"
 
 
 class Reverse(tf.Module):

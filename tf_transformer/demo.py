@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tf_transformer.inspection.pictures import plot_inspection
 from tf_transformer.inspection.sentence import inspect, load_attend
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.resuming import check_same
 
 # What a user types to translate with the export: nothing of this package is needed.
 # The loaded object keeps its variables alive, so it must have a name.
@@ -39,7 +41,8 @@ SAMPLES = 3
 def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) -> RunDirectory:
     """Runs the demo from its recipe.
 
-    An earlier demo is left as it is: the run then goes to `demo-2` and so on, the export to the next version.
+    An earlier demo is left as it is: the run then goes to `demo-2` and so on, the export to the next version. One whose
+    training was interrupted is resumed.
 
     Args:
         recipe: `train/recipes/demo.yaml`.
@@ -51,7 +54,7 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
         The run directory.
     """
     began = time.perf_counter()
-    run = train(recipe, _free_folder(runs / recipe.name), console)
+    run = train(recipe, _folder_to_train_in(recipe, runs / recipe.name), console)
     console.print(f"exporting {run.best_checkpoint()}")
     exported = export_run(run, savedmodels / recipe.name)
 
@@ -109,10 +112,17 @@ def _samples() -> list[tuple[str, str]]:
     return sorted(DemoSource("test"), key=lambda pair: len(pair[0]))[-SAMPLES:]
 
 
-def _free_folder(folder: Path) -> Path:
+def _folder_to_train_in(recipe: Recipe, folder: Path) -> Path:
+    """The first of `demo`, `demo-2` and so on that is free or holds this training, interrupted."""
     number = 1
-    free = folder
-    while free.exists():
+    found = folder
+    while found.exists():
+        run = RunDirectory(found)
+        if run.is_unfinished():
+            # Not another recipe's, and not one that another process is training.
+            with suppress(UserError), run.locked():
+                check_same(recipe, run)
+                return found
         number += 1
-        free = folder.with_name(f"{folder.name}-{number}")
-    return free
+        found = folder.with_name(f"{folder.name}-{number}")
+    return found

@@ -65,3 +65,8 @@ $(OUT)/back-%: | $(OUT)/backward-%/scores.json
 
 $(OUT)/with-%/scores.json: | $(OUT)/back-%
 	$(train) --set 'data.train=[$(genuine), $(back)]'
+
+# An unfinished training is resumed, though `evaluate` may have written its scores already.
+unfinished := $(patsubst %/training_state,%/scores.json,$(wildcard $(OUT)/*/training_state))
+$(unfinished): FORCE
+.PHONY: FORCE

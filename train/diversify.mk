@@ -86,3 +86,8 @@ $(OUT)/distilled: | $(OUT)/ensemble.$(TARGET)
 
 $(OUT)/student-%/scores.json: | $(OUT)/distilled
 	$(train) $(call on,$(OUT)/distilled) $(STUDENT)
+
+# An unfinished training is resumed, though `evaluate` may have written its scores already.
+unfinished := $(patsubst %/training_state,%/scores.json,$(wildcard $(OUT)/*/training_state))
+$(unfinished): FORCE
+.PHONY: FORCE

@@ -79,7 +79,7 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     # Batches for training may be too small for the longest text the model takes; scoring must not mind.
     recipe = yaml.safe_load((copy / "recipe.yaml").read_text())
     recipe["data"].update(max_length=MAX_LENGTH // 2, batch_tokens=MAX_LENGTH // 2)
-    recipe["evaluation"].update(tokenize="none", batch_size=5)
+    recipe["evaluation"].update(tokenize="none", batch_size=5, lowercase=True)
     (copy / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     before = json.loads((copy / "scores.json").read_text(encoding="utf-8"))
     sizes = set()
@@ -98,6 +98,7 @@ def test_evaluate_of_a_run_is_kept_in_it(command, tiny_run_directory, almost_rig
     shown = outcome.out.decode()
     assert f"BLEU {scores['bleu']:.2f}   {scores['signature']}\n" in shown
     assert "|tok:none|" in scores["signature"]
+    assert "case:lc" in scores["lowercased"]["signature"]
     assert f"chrF {scores['chrf']:.2f}   {scores['chrf_signature']}\n" in shown
     assert f"perplexity {scores['perplexity']:.3f} per token\n" in shown
     assert scores["earlier"] == [{key: value for key, value in before.items() if key != "earlier"}]

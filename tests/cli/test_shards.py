@@ -162,6 +162,10 @@ def test_with_ctranslate2(command, tiny_run_directory, sources, tmp_path, monkey
         (["{}/latin.de", "--shards", "{}/s"], ["{}/latin.de, line 3: not valid UTF-8"]),
         (["{}/pairs.en", "--shards", "{}/s", "--output", "{}/none/o"], ["{}/none: no such folder"]),
         (["{}/pairs.en", "--shards", "{}/s", "--output", "{}/long.en"], ["{}/long.en: already exists"]),
+        (
+            ["{}/pairs.en", "--shards", "{}/s", "--output", "{}/s/o"],
+            ["s/o: in the folder of the shards"],
+        ),
         (["{}/pairs.en", "--shards", "{}/run"], ["{}/run: holds other files and no manifest.json"]),
         (["--interactive", "--shards", "{}/s"], ["--interactive translates what you type", "--shards"]),
         (["--interactive", "--output", "{}/o"], ["--output only applies", "--shards DIR"]),

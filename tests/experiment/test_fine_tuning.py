@@ -252,6 +252,17 @@ def test_sizes_that_do_not_fit_are_told_all_at_once_before_data_is_read(origin, 
     assert not (tmp_path / "run").exists()
 
 
+def test_sizes_of_a_preset_are_given_wherever_it_stands(origin, tmp_path):
+    path = written(tmp_path / "preset.yaml", tmp_path, origin, model__preset="base", model__num_layers=1)
+    recipes = [load_recipe(path)]
+    path = written(tmp_path / "none.yaml", tmp_path, origin)
+    recipes += [load_recipe(path, ["model.preset=base", "model.num_layers=1"])]
+    assert recipes[0].model == recipes[1].model
+    with pytest.raises(UserError, match="model.d_model is 512, there it is 32") as error:
+        open_origin(recipes[0])
+    assert "num_layers" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

@@ -46,6 +46,23 @@ def test_its_commands_are_ones_of_each_kind(data):
     assert genuine.files == alone.train and made.tag == "<bt>"
 
 
+@pytest.mark.parametrize("name", ["back_translation", "diversify"])
+def test_an_unfinished_training_goes_on_though_it_has_scores(tmp_path, name):
+    """As after `evaluate` of an interrupted run."""
+    (tmp_path / "text").mkdir()
+    (tmp_path / "backward-1" / "training_state").mkdir(parents=True)
+    (tmp_path / "backward-1" / "scores.json").touch()
+    words = ["make", "-f", f"train/{name}.mk", "-n", f"OUT={tmp_path}", str(tmp_path / "backward-1" / "scores.json")]
+
+    def trained():
+        shown = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+        return f"--run-dir {tmp_path / 'backward-1'} " in shown.stdout
+
+    assert trained()
+    (tmp_path / "backward-1" / "training_state").rmdir()
+    assert not trained()
+
+
 @pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")
 def test_the_text_keeps_each_pair_together_and_leaves_out_one_with_a_tab(tmp_path):
     pairs = [(f"one {number}", f"eins {number}, und noch mehr, damit es reicht") for number in range(40)]

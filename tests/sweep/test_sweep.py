@@ -16,15 +16,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cli.command import contents
 from tests.eager import eagerly
 from tests.recipe.recipes import FOLDER
 from tests.tiny_run import MAX_LENGTH, RECIPE, settings, write_pairs
 from tf_transformer import experiment
+from tf_transformer.commands.sweep import sweep
 from tf_transformer.errors import UserError
 from tf_transformer.recipe import save_recipe
 from tf_transformer.sweep import load_sweep, running
 from tf_transformer.sweep.picture import plot_rows
-from tf_transformer.sweep.results import as_csv, compare
+from tf_transformer.sweep.results import as_csv, check_results, compare
 from tf_transformer.sweep.running import run_sweep
 
 SWEEPS = sorted((FOLDER.parent / "sweeps").glob("*.yaml"))
@@ -193,10 +195,50 @@ def test_csv():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("results.csv", as_csv(ROWS).encode(), ["base"]),
+        ("results.csv", b"date,litres\n1 May,40\n", ["base", "wide"]),
+        ("results.csv", b"\xff\xfe", ["base", "wide"]),
+        ("results.png", b"a picture", ["base", "wide"]),
+    ],
+    ids=["another sweep", "another table", "no text", "a picture alone"],
+)
+def test_results_of_something_else_are_told(tmp_path, name, content, rows):
+    check_results(tmp_path / "none", rows)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(
+        UserError, match=rf"{name}: not of this sweep's rows and not changed; move it away, or give another"
+    ):
+        check_results(tmp_path, rows)
+
+
+def test_results_of_the_same_rows_or_fewer_may_be_replaced(tmp_path):
+    (tmp_path / "results.csv").write_text(as_csv(ROWS), encoding="utf-8")
+    (tmp_path / "results.png").touch()
+    check_results(tmp_path, ["base", "wide", "deep"])
+
+
 def test_a_picture(tmp_path):
     pixels = matplotlib.image.imread(plot_rows(ROWS, tmp_path / "results.png"))
     assert pixels.shape[1] > pixels.shape[0] > 100
     assert pixels[..., :3].std() > 0.05
+
+
+def test_the_command_replaces_its_own_results_alone(tmp_path, monkeypatch):
+    path, folder, begun = write(tmp_path), tmp_path / "runs", []
+    folder.mkdir()
+    monkeypatch.setattr(running, "run_sweep", lambda runs, tell: begun.append(runs) or {("base", 1): {"bleu": 30.0}})
+    (folder / "results.csv").write_text("date,litres\n1 May,40\n")
+    with pytest.raises(UserError, match="not of this sweep's rows"):
+        sweep(path, run_dir=folder)
+    assert contents(folder) == {"results.csv": b"date,litres\n1 May,40\n"} and not begun
+    (folder / "results.csv").unlink()
+    for _ in range(2):
+        sweep(path, run_dir=folder)
+        assert sorted(contents(folder)) == ["results.csv", "results.png"]
+    assert len(begun) == 2
 
 
 # --- trainings ------------------------------------------------------------------------------------

@@ -42,7 +42,12 @@ def evaluate(
         Path | None,
         typer.Option(help="For a parser, instead of --source and --reference: a treebank in Penn brackets."),
     ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Also report case-insensitive BLEU.")] = False,
+    lowercase: Annotated[
+        bool,
+        typer.Option(
+            "--lowercase", help="Also report case-insensitive BLEU.", show_default="the run's setting, or left out"
+        ),
+    ] = False,
     tokenize: Annotated[
         str | None,
         typer.Option(
@@ -110,6 +115,7 @@ def evaluate(
     run = RunDirectory.of_model(model) if engine == "tensorflow" and is_run(model) else None
     if run:
         of_run = load_recipe(run.recipe).evaluation
+        lowercase = lowercase or of_run.lowercase
         tokenize, batch_size = tokenize or of_run.tokenize, batch_size or of_run.batch_size
     tokenize, batch_size = tokenize or "13a", batch_size or BATCH_SIZE
     if not as_json:

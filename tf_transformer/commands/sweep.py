@@ -11,6 +11,7 @@ from rich.table import Column, Table
 
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
+from tf_transformer.files.whole import written_whole
 from tf_transformer.terminal.json_output import print_json
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import quiet_tensorflow
@@ -43,25 +44,28 @@ def sweep(
 
     If it is interrupted, the same command resumes it.
     """
+    from tf_transformer.sweep.results import PICTURE, TABLE, as_csv, check_results, compare
     from tf_transformer.sweep.settings import load_sweep
 
     loaded, runs = load_sweep(file, overrides or [], run_dir)
+    folder = runs[0].path.parent
+    check_results(folder, list(loaded.rows))  # told now, not after hours of training
     keep_freed_memory()
     with quiet_tensorflow():
         from tf_transformer.sweep.picture import plot_rows
-        from tf_transformer.sweep.results import as_csv, compare
         from tf_transformer.sweep.running import run_sweep
 
     rows = compare(run_sweep(runs, notes.print), list(loaded.rows))
-    folder = runs[0].path.parent
-    (folder / "results.csv").write_text(as_csv(rows), encoding="utf-8")
-    plot_rows(rows, folder / "results.png")
+    with written_whole(folder / TABLE, "the table") as partial:
+        partial.write_text(as_csv(rows), encoding="utf-8")
+    with written_whole(folder / PICTURE, "the plot") as partial:
+        plot_rows(rows, partial)
     if as_json:
         print_json([row._asdict() for row in rows])
     else:
         for figure in dict.fromkeys(row.figure for row in rows):
             _show([row for row in rows if row.figure == figure])
-    notes.print(f"table: {folder / 'results.csv'}, plot: {folder / 'results.png'}; tensorboard --logdir {folder}")
+    notes.print(f"table: {folder / TABLE}, plot: {folder / PICTURE}; tensorboard --logdir {folder}")
 
 
 def _show(rows: list[Row]) -> None:

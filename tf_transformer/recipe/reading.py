@@ -31,8 +31,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str |
     one: its keys replace the other's, as overrides replace both. `model.preset` in it, or as an override, replaces all
     that the preset says, unless that is given beside it.
 
-    A recipe with `init_from` has the keys of `model` and of `tokenizer`, the languages and `data.tags`, where it does
-    not give them, from the recipe of the model that this names.
+    A recipe with `init_from` has the keys of `model` and of `tokenizer`, the languages and `data.tags`, that neither it
+    nor its `model.preset` gives from the recipe of the model that this names.
 
     Nothing in a recipe is run. It may name any file that you may read, as a corpus or after `extends`; what is written
     goes into the run's folder and `data.prepared`.
@@ -113,6 +113,11 @@ def _filled_from_origin(
     settings: dict[str, Any], where: str, run_path: str | Path | None, path: Path
 ) -> dict[str, Any]:
     """Fills in what the recipe at `path` leaves to the model that it begins from."""
+    model = settings.get("model")
+    if isinstance(model, dict) and isinstance(settings.get("init_from"), str):
+        # What a preset says is given, not left to that model.
+        preset = preset_values(model.get("preset")).get("model", {})
+        settings = {**settings, "model": {**preset, **model}}
     left = left_to_origin(settings)
     if not left:
         return settings

@@ -76,6 +76,9 @@ def translate_in_shards(
     check_folder(folder, manifest)
     shards = ShardFolder(folder, source, line_for_line="num_hypotheses" not in described["options"])
     if output:
+        # Before the shards are joined, all else that is half written in their folder is removed.
+        if output.parent.resolve() == folder.resolve():
+            raise UserError(f"{output}: in the folder of the shards; give a file in another folder")
         if not output.parent.is_dir():
             raise UserError(f"{output.parent}: no such folder; create it, or give a file in another folder")
         if output.exists() and shards.missing():

@@ -6,8 +6,14 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
+
+from tf_transformer.errors import UserError
+
+# What a sweep writes to its folder at its end.
+TABLE, PICTURE = "results.csv", "results.png"
 
 # The figures of a run's scores.json that are compared, with their digits; those that it has not are left out.
 FIGURES = {"bleu": 2, "f1": 2, "perplexity": 3, "training_seconds": 0}
@@ -128,3 +134,30 @@ def as_csv(rows: Sequence[Row]) -> str:
         values = [row.values.get(seed) for seed in seeds]
         writer.writerow([row.row, row.figure, *("" if x is None else f"{x:.6g}" for x in (*figures, *values))])
     return text.getvalue()
+
+
+def check_results(folder: Path, rows: Sequence[str]) -> None:
+    """Raises a UserError where a folder has results that those of a sweep of these rows do not contain.
+
+    Args:
+        folder: the sweep's folder, which need not be there.
+        rows: the rows' names.
+
+    Example:
+        >>> check_results(Path("runs/none"), ["base", "wide"])
+    """
+    table, picture = folder / TABLE, folder / PICTURE
+    found = table if table.exists() else picture
+    if found.exists() and not (table.exists() and _rows_of(table) <= set(rows)):
+        raise UserError(
+            f"{found}: not of this sweep's rows and not changed; move it away, or give another folder with --run-dir"
+        )
+
+
+def _rows_of(table: Path) -> set[str | None]:
+    """The names of the rows in a table; None among them where it is no sweep's."""
+    try:
+        with table.open(encoding="utf-8", newline="") as file:
+            return {line.get("row") for line in csv.DictReader(file)}
+    except (OSError, ValueError, csv.Error):
+        return {None}
