@@ -116,8 +116,7 @@ def _filled_from_origin(
     model = settings.get("model")
     if isinstance(model, dict) and isinstance(settings.get("init_from"), str):
         # What a preset says is given, not left to that model.
-        preset = preset_values(model.get("preset")).get("model", {})
-        settings = {**settings, "model": {**preset, **model}}
+        settings = _merge(preset_values(model.get("preset")), settings)
     left = left_to_origin(settings)
     if not left:
         return settings
