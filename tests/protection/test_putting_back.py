@@ -164,6 +164,17 @@ def test_the_tokens_before_a_span_are_counted_as_far_as_the_model_reads(tokenize
     assert cut[0, 0] == 3 and cut[0, 1] >= 20
 
 
+@pytest.mark.parametrize("blank", [" ", "\n", "\u3000"])
+def test_a_row_of_blanks_counts_as_one_however_short_the_other_texts_are(tokenizers, blank):
+    source = tokenizers["bpe"].source
+    texts = ["the" + 1_000 * blank + "dogs <b>sees</b>", "Katze {x}"]
+    taken = take_out(texts, placeholders=False)
+    longest = source.tokenize(taken.text).bounding_shape()[1]
+    expected = source.tokenize(["the dogs", "the dogs sees"]).row_lengths().numpy().tolist()
+    assert _count_tokens(source, taken.text, taken.before, longest)[0].numpy().tolist() == expected
+    assert b"<b>" in taken.spans.numpy() and 1_000 * blank.encode() not in taken.text.numpy()[0]
+
+
 def test_without_spans_nothing_changes():
     texts = ["the dog", "", "  two  blanks ", "3 dogs < 4", "a \x1d b"]
     taken = take_out(texts, True)

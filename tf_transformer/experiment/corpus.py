@@ -14,6 +14,7 @@ from tf_transformer.data.pairs import Source
 from tf_transformer.data.placeholders import PlaceholderPairs
 from tf_transformer.data.sources import TextFiles, TfdsSource, TsvFile
 from tf_transformer.errors import UserError
+from tf_transformer.files.home import below_home
 from tf_transformer.parsing.demo import DemoTrees
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.reading import TreeFiles
@@ -45,7 +46,7 @@ def open_source(recipe: Recipe, split: str) -> Source:
         if source.tag:
             pairs = TaggedPairs(pairs, source.tag)
         if source.alignments:
-            pairs = AlignedPairs(pairs, _root(recipe) / source.alignments, words_before=1 if source.tag else 0)
+            pairs = AlignedPairs(pairs, _path(recipe, source.alignments), words_before=1 if source.tag else 0)
         sources.append(WeightedSource(source.name, pairs))
     if recipe.data.placeholders:
         sources += [WeightedSource(f"{each.name}, with placeholders", PlaceholderPairs(each.pairs)) for each in sources]
@@ -79,12 +80,12 @@ def _demo(recipe: Recipe, where: str) -> Source:
 
 
 def _files(recipe: Recipe, where: tuple[str, str]) -> Source:
-    source, target = (_root(recipe) / path for path in where)
+    source, target = (_path(recipe, path) for path in where)
     return TextFiles(source, target, recipe.data.invalid_utf8, recipe.data.damaged)
 
 
 def _tsv(recipe: Recipe, where: str) -> Source:
-    return TsvFile(_root(recipe) / where, recipe.data.invalid_utf8, recipe.data.damaged)
+    return TsvFile(_path(recipe, where), recipe.data.invalid_utf8, recipe.data.damaged)
 
 
 def _tfds(recipe: Recipe, where: str) -> Source:
@@ -93,7 +94,7 @@ def _tfds(recipe: Recipe, where: str) -> Source:
 
 
 def _trees(recipe: Recipe, where: str) -> Source:
-    return TreePairs(TreeFiles(_root(recipe) / where, recipe.data.tags), recipe.data.tags)
+    return TreePairs(TreeFiles(_path(recipe, where), recipe.data.tags), recipe.data.tags)
 
 
 def _none(recipe: Recipe, where: None) -> Source:
@@ -102,8 +103,8 @@ def _none(recipe: Recipe, where: None) -> Source:
     )
 
 
-def _root(recipe: Recipe) -> Path:
-    return Path(recipe.data.root or ".")
+def _path(recipe: Recipe, path: str) -> Path:
+    return Path(recipe.data.root or ".") / below_home(path)
 
 
 # What opens a split, by `data.kind`: a function of the recipe and of what it says of the split.

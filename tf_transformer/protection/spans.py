@@ -76,6 +76,8 @@ def take_out(texts: tf.Tensor, placeholders: bool) -> Taken:
     found, between = pieces[:, 1::2], pieces[:, ::2]
     numbers = tf.cast(found.row_lengths(), tf.int32)
     found, left, right = (each.to_tensor() for each in (found, between[:, :-1], between[:, 1:]))
+    # A tokenizer reads a row of blanks as one; `find_places` relies on it where it cuts a long text.
+    left = tf.strings.regex_replace(left, r"[\s\pZ]{2,}", " ")
     number = tf.broadcast_to(tf.range(tf.shape(found)[1]), tf.shape(found))
     is_span = number < numbers[:, None]
     follows_span, precedes_span = (left == "") & (number > 0), (right == "") & (number + 1 < numbers[:, None])
