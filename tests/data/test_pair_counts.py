@@ -1,11 +1,15 @@
 """What is counted of a corpus, and told of what looks like a mistake."""
 
+from functools import partial
+from types import SimpleNamespace
+
 import pytest
 
 from tests.data.characters import CHARACTERS
 from tf_transformer.data.filters import PairCounts, count_pairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
+from tf_transformer.tokenizers.brackets import BracketTokenizer
 
 
 def test_counting_refuses_the_same_limits():
@@ -43,6 +47,18 @@ def test_what_looks_like_a_mistake_is_told_with_its_numbers():
     figures = {"empty": 0, "too_long": 0, "bad_ratio": 0, "source_tokens": 1, "target_tokens": 1}
     counts = PairCounts(kept=3_000_000, repeated=600_000, **figures)
     assert counts.doubts() == ["600,000 of the first 1,000,000 pairs repeat an earlier one"]
+
+
+def test_tokens_that_the_vocabulary_lacks_are_counted_among_what_is_kept():
+    characters_and_trees = SimpleNamespace(source=CHARACTERS.source, target=BracketTokenizer(["NP"]))
+    count = partial(count_pairs, tokenizers=characters_and_trees, max_length=20)
+    pairs = [(str(n), "(NP XX )NP") for n in range(500)]
+    assert count([*pairs, ("x" * 20, "(S XX )S")]).doubts() == []
+    counts = count([*pairs, ("x", "(S XX )S"), ("y", "(VP XX )NP")])
+    assert (counts.unknown_source, counts.unknown_target) == (0, 3)
+    assert counts.doubts() == ["3 of 2,008 target tokens are unknown to the tokenizer"]
+    counts = count([*pairs * 4, ("x", "(VP XX )NP")])
+    assert counts.unknown_target == 1 and "unknown" not in "".join(counts.doubts())  # less than a thousandth
 
 
 def test_multi30k_raises_no_doubts(shared_data):

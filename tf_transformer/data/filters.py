@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.errors import UserError
+from tf_transformer.tokenizers.base import UNKNOWN_ID
 
 KEPT, EMPTY, TOO_LONG, BAD_RATIO = range(4)
 
@@ -36,6 +37,8 @@ class PairCounts:
         target_tokens: Tokens of the kept target sentences, END counted.
         copied: Kept pairs whose source and target are the same text.
         repeated: Pairs that came before, among the first million kept.
+        unknown_source: Tokens of the kept source sentences that the vocabulary lacks.
+        unknown_target: Likewise of the target sentences.
 
     Example:
         >>> print(PairCounts(kept=2, empty=1, too_long=0, bad_ratio=0, source_tokens=7, target_tokens=8))
@@ -50,9 +53,11 @@ class PairCounts:
     target_tokens: int
     copied: int = 0
     repeated: int = 0
+    unknown_source: int = 0
+    unknown_target: int = 0
 
     def doubts(self) -> list[str]:
-        """What a corpus for translation seldom is, a line each: more than half copies, or more than half repeats."""
+        """What a corpus seldom is, a line each: half copies, half repeats, or a thousandth unknown to the tokenizer."""
         lines = []
         if self.copied > self.kept / 2:
             lines.append(f"{self.copied:,} of {self.kept:,} pairs have the same text as source and target")
@@ -60,6 +65,12 @@ class PairCounts:
         if self.repeated > looked_at / 2:
             first = "" if looked_at == self.kept else "the first "
             lines.append(f"{self.repeated:,} of {first}{looked_at:,} pairs repeat an earlier one")
+        for side, unknown, tokens in (
+            ("source", self.unknown_source, self.source_tokens),
+            ("target", self.unknown_target, self.target_tokens),
+        ):
+            if unknown > tokens / 1000:
+                lines.append(f"{unknown:,} of {tokens:,} {side} tokens are unknown to the tokenizer")
         return lines
 
     def __str__(self) -> str:
@@ -103,20 +114,18 @@ def count_pairs(
     @tf.function(input_signature=CHUNK_SPEC)
     def judge(sources, targets):
         source, target, verdict = encode_and_judge(tokenizers, sources, targets, max_length, max_ratio)
-        kept = tf.cast(verdict == KEPT, tf.int64)
-        return (
-            tf.math.bincount(verdict, minlength=4),
-            tf.reduce_sum((source.row_lengths() + 1) * kept),
-            tf.reduce_sum((target.row_lengths() + 1) * kept),
-            verdict == KEPT,
-        )
+        kept = [tf.ragged.boolean_mask(side, verdict == KEPT) for side in (source, target)]
+        tokens = [tf.size(side.flat_values, tf.int64) + side.nrows() for side in kept]
+        unknown = [tf.math.count_nonzero(side.flat_values == UNKNOWN_ID) for side in kept]
+        return tf.math.bincount(verdict, minlength=4), tf.stack(tokens), tf.stack(unknown), verdict == KEPT
 
-    counts, source_tokens, target_tokens, copied, remembered, repeated = np.zeros(4, np.int64), 0, 0, 0, set(), 0
+    counts, copied, remembered, repeated = np.zeros(4, np.int64), 0, set(), 0
+    tokens, unknown = np.zeros((2, 2), np.int64)
     for sources, targets in chunks(pairs):
-        found, in_source, in_target, kept = judge(sources, targets)
+        found, in_sides, unknown_in_sides, kept = judge(sources, targets)
         counts += found.numpy()
-        source_tokens += int(in_source)
-        target_tokens += int(in_target)
+        tokens += in_sides.numpy()
+        unknown += unknown_in_sides.numpy()
         texts = list(zip(sources[kept.numpy()], targets[kept.numpy()], strict=True))
         copied += sum(source == target for source, target in texts)
         # Hashes, which take less room than texts.
@@ -129,10 +138,12 @@ def count_pairs(
         empty=int(counts[EMPTY]),
         too_long=int(counts[TOO_LONG]),
         bad_ratio=int(counts[BAD_RATIO]),
-        source_tokens=source_tokens,
-        target_tokens=target_tokens,
+        source_tokens=int(tokens[0]),
+        target_tokens=int(tokens[1]),
         copied=copied,
         repeated=repeated,
+        unknown_source=int(unknown[0]),
+        unknown_target=int(unknown[1]),
     )
 
 

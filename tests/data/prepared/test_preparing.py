@@ -20,12 +20,15 @@ from tests.data.prepared.small import FEW, prepare, texts_of
 from tests.data.test_batching import judged, texts
 from tests.tiny_run import write_pairs
 from tf_transformer.data.changed import TaggedPairs
+from tf_transformer.data.filters import count_pairs
 from tf_transformer.data.fingerprint import fingerprint
 from tf_transformer.data.mixture import Mixture, WeightedSource
 from tf_transformer.data.prepared import preparing
 from tf_transformer.data.prepared.store import MANIFEST, PreparedPairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
+from tf_transformer.tokenizers import TokenizerPair
+from tf_transformer.tokenizers.brackets import BracketTokenizer
 
 
 def numbered(count):
@@ -81,6 +84,14 @@ def test_they_are_the_pairs_that_the_rules_keep(tmp_path_factory, pairs, max_len
     assert source.counts == counts
     assert prepared.manifest.fingerprint == fingerprint(pairs)
     assert prepared.lengths().tolist() == [max(map(len, pair)) + 1 for pair in kept]
+
+
+def test_tokens_that_the_vocabulary_lacks_are_counted(tmp_path):
+    tokenizers = TokenizerPair(FEW.source, BracketTokenizer(["NP"]), "trees")
+    pairs = [("a", "(NP XX )NP"), ("b", "(S XX )S"), ("", "(S XX )S")] * 200
+    (source,) = prepare(pairs, tmp_path / "train", tokenizers).manifest.sources
+    assert source.counts == count_pairs(pairs, tokenizers, max_length=30)
+    assert (source.counts.unknown_source, source.counts.unknown_target) == (0, 400)
 
 
 def test_ids_take_two_bytes_where_the_vocabulary_allows(tmp_path):

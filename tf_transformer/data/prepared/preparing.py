@@ -42,6 +42,7 @@ from tf_transformer.data.prepared.store import (
 from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import CHECKSUMS, write_checksums
 from tf_transformer.files.whole import AGAIN, put_in_place, sync
+from tf_transformer.tokenizers.base import UNKNOWN_ID
 
 # Pairs in a part: what a kill loses at most, for each core.
 PART = 20_000
@@ -256,8 +257,8 @@ def _wait_for_first(under_way: deque[tuple[Future, int]], advance: Callable[[int
 
 def _prepared_source(source: WeightedSource, paths: list[Path]) -> PreparedSource:
     """Counts what was kept of a source, and what was not."""
-    verdicts, tokens, copied, hashes = np.zeros(4, np.int64), dict.fromkeys(SIDES, 0), 0, np.zeros(0, np.uint64)
-    aligned = 0
+    verdicts, copied, aligned, hashes = np.zeros(4, np.int64), 0, 0, np.zeros(0, np.uint64)
+    tokens, unknown = dict.fromkeys(SIDES, 0), dict.fromkeys(SIDES, 0)
     for path in paths:
         part = _whole(path)
         verdicts += part["verdicts"]
@@ -265,6 +266,7 @@ def _prepared_source(source: WeightedSource, paths: list[Path]) -> PreparedSourc
         aligned += int(np.count_nonzero(_lengths(part, LINKS)))
         for side in SIDES:
             tokens[side] += int((part[f"{side}_lengths"] + 1).sum())
+            unknown[side] += int(np.count_nonzero(part[f"{side}_ids"] == UNKNOWN_ID))
         hashes = np.concatenate([hashes, part["hashes"][: REMEMBERED - len(hashes)]])
     counts = PairCounts(
         kept=int(verdicts[KEPT]),
@@ -275,6 +277,8 @@ def _prepared_source(source: WeightedSource, paths: list[Path]) -> PreparedSourc
         target_tokens=tokens["target"],
         copied=copied,
         repeated=len(hashes) - len(np.unique(hashes)),
+        unknown_source=unknown["source"],
+        unknown_target=unknown["target"],
     )
     skipped, lost = getattr(source.pairs, "skipped", 0), list(getattr(source.pairs, "lost", ()))
     return PreparedSource(source.name, counts, skipped, lost, aligned)
