@@ -189,7 +189,10 @@ def test_the_head_is_kept_with_the_model():
 
 
 def reversed_pairs(number, seed):
-    """Sentences whose translation has the words in reverse, of 3 to 6 words out of 12, and their links."""
+    """Sentences whose translation has the words in reverse, of 3 to 6 words out of 12.
+
+    The links are not those of the words, which attention finds by itself: each word goes with the one in its place.
+    """
     random = np.random.default_rng(seed)
     source, target, links = (
         np.zeros((number, 7, *more), kind) for more, kind in (((), int), ((), int), ((7,), "uint8"))
@@ -199,7 +202,7 @@ def reversed_pairs(number, seed):
         words = random.integers(0, 12, length)
         source[row, : length + 1] = *(4 + words), END_ID
         target[row, : length + 1] = *(16 + words[::-1]), END_ID
-        links[row, np.arange(length), length - 1 - np.arange(length)] = 1
+        links[row, np.arange(length), np.arange(length)] = 1
     inputs = source, np.concatenate([np.full((number, 1), START_ID), target[:, :-1]], axis=1)
     return inputs, target, links
 
@@ -215,17 +218,17 @@ def error_rate(model):
 
 
 @pytest.mark.slow
-def test_a_head_that_is_taught_aligns_far_better_than_attention_does():
-    """Two layers, whose heads' mean is no alignment though the model translates well."""
+def test_a_head_learns_the_links_that_it_is_given_and_attention_alone_does_not_have_them():
     inputs, target, links = reversed_pairs(1_000, seed=1)
     models = []
     for head, y in ((0, 0), with_alignment(target, links)), (None, target):
         keras.utils.set_random_seed(1)
         model = Transformer(2, 32, 2, 64, 28, 28, dropout_rate=0.0, share_embeddings="all", alignment_head=head)
-        model.compile(TransformerAdam(0.005), SmoothedCrossEntropy(0.1), metrics=[TokenAccuracy()], jit_compile=False)
+        loss = SmoothedCrossEntropy(0.1, alignment_weight=0.5)
+        model.compile(TransformerAdam(0.005), loss, metrics=[TokenAccuracy()], jit_compile=False)
         history = model.fit(inputs, y, batch_size=100, epochs=30, verbose=0).history
         assert history["accuracy"][-1] > 0.85
         models.append(model)
     taught, untaught = map(error_rate, models)
-    assert taught < 0.05 and untaught > 4 * taught, (taught, untaught)
+    assert taught < 0.02 and untaught > 0.7, (taught, untaught)
     assert error_rate(Ensemble([models[0], models[0]])) == taught
