@@ -3,6 +3,7 @@
 python benchmarks/saving.py
 """
 
+import argparse
 import statistics
 import tempfile
 import time
@@ -46,6 +47,7 @@ def measure(vocabulary: int, arguments: dict) -> tuple[int, int, list[tuple[floa
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print("| model | parameters | a state, MiB | training waits, s | of a minute | the state lies there after, s |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, (vocabulary, arguments) in MODELS.items():

@@ -2,8 +2,8 @@
 #
 #   make -f train/diversify.mk DATA=FOLDER
 #
-# takes up to a day, and the same command goes on after an interruption: make looks which files are there, and each
-# training and translation goes on where it was.
+# takes about a day, or longer in float32, and the same command goes on after an interruption: make looks which files
+# are there, and each training and translation goes on where it was.
 #
 # 1. Forward and backward models, each with its seed, translate the training text. With the original pairs, theirs are
 #    the diversified corpus (Nguyen et al., 2020).

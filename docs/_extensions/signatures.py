@@ -16,7 +16,7 @@ PURPOSE = {
     "next_tokens": "The likeliest tokens behind a prefix of each translation, and the translation that follows from "
     "each by greedy search.",
     "warm_up": "Compiles the search for batches of some shapes, which makes `translate` faster for them from then on. "
-    "An export with `--no-xla`, one that samples and that of a parser have no such signature.",
+    "An export with `--no-xla` has no such signature, nor one that samples, that of a parser, or one made in Python of a translator without `compiled=True`.",
     "score": "Log-probabilities of given translations.",
     "tokenize": "Source texts as the tokens that the model reads.",
     "detokenize": "Texts from target ids.",
@@ -31,7 +31,10 @@ MEANING = {
     "source": ("batch", "source texts"),
     "target": ("batch", "their translations"),
     "translation": ("batch", "translations; an empty or blank text has an empty translation"),
-    "score": ("batch", "log-probability of a translation, divided by `((5 + length) / 6)^alpha`; 0 for an empty text"),
+    "score": (
+        "batch",
+        "log-probability of a translation, divided by `((5 + length) / 6)^alpha` (`length^alpha` in an imported OPUS-MT model); 0 for an empty text",
+    ),
     "truncated": ("batch", "whether a text was cut because it had more tokens than the model has positions"),
     "source_tokens": ("batch, source_len", "tokens of the text; empty at padding"),
     "target_tokens": ("batch, target_len", "tokens of the translation; empty at padding"),
@@ -43,7 +46,7 @@ MEANING = {
     ),
     "alignment": (
         "batch, target_len",
-        "index of the source token that each target token attends to most, by the mean of all heads; -1 at padding",
+        "index of the source token that each target token attends to most, by the mean of all heads or by the head that has learned alignments; -1 at padding",
     ),
     "token_scores": ("batch, target_len", "log-probability of each token"),
     "tokens": ("batch, length", "the tokens as text; empty at padding"),

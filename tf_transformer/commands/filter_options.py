@@ -10,7 +10,7 @@ from tf_transformer.terminal.json_output import print_json
 
 UNIT_OPTION = typer.Option(
     metavar="words|characters",
-    help="What lengths and repetitions are counted in: words, which blanks part, or characters.",
+    help="What lengths and repetitions are counted in: words (separated by blanks) or characters.",
 )
 FEWEST_OPTION = typer.Option(min=1, help="Drop pairs with fewer words (or characters) on a side.")
 MOST_OPTION = typer.Option(min=1, help="Drop pairs with more words (or characters) on a side.")

@@ -37,7 +37,8 @@ def serve(
     api_key: Annotated[
         str | None,
         typer.Option(
-            help="Key that requests must bring. The environment variable is safer: other users can see arguments.",
+            help=f"Key that requests must bring. The environment variable {KEY_VARIABLE} is safer: other users can see "
+            "arguments.",
             envvar=KEY_VARIABLE,
             show_default=False,
         ),

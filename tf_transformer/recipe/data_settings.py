@@ -149,7 +149,7 @@ class DataSettings(Settings):
         None, description="largest allowed ratio of the longer side to the shorter"
     )
     placeholders: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="how often each training pair also comes with placeholders, in an epoch; for protect"
+        0.0, description="how many times an epoch each training pair comes once more, with placeholders; for protect"
     )
     alignments: Text | None = Field(
         None, description="file with the alignment of each pair of train, by words, which model.alignment_head learns"
