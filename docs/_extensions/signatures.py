@@ -16,7 +16,8 @@ PURPOSE = {
     "next_tokens": "The likeliest tokens behind a prefix of each translation, and the translation that follows from "
     "each by greedy search.",
     "warm_up": "Compiles the search for batches of some shapes, which makes `translate` faster for them from then on. "
-    "An export with `--no-xla` has no such signature, nor one that samples, that of a parser, or one made in Python of a translator without `compiled=True`.",
+    "An export with `--no-xla` has no such signature, nor one that samples, that of a parser, or one made in Python of "
+    "a translator without `compiled=True`.",
     "score": "Log-probabilities of given translations.",
     "tokenize": "Source texts as the tokens that the model reads.",
     "detokenize": "Texts from target ids.",
@@ -33,7 +34,8 @@ MEANING = {
     "translation": ("batch", "translations; an empty or blank text has an empty translation"),
     "score": (
         "batch",
-        "log-probability of a translation, divided by `((5 + length) / 6)^alpha` (`length^alpha` in an imported OPUS-MT model); 0 for an empty text",
+        "log-probability of a translation, divided by `((5 + length) / 6)^alpha` (`length^alpha` in an imported "
+        "OPUS-MT model); 0 for an empty text",
     ),
     "truncated": ("batch", "whether a text was cut because it had more tokens than the model has positions"),
     "source_tokens": ("batch, source_len", "tokens of the text; empty at padding"),
@@ -46,7 +48,8 @@ MEANING = {
     ),
     "alignment": (
         "batch, target_len",
-        "index of the source token that each target token attends to most, by the mean of all heads or by the head that has learned alignments; -1 at padding",
+        "index of the source token that each target token attends to most, by the mean of all heads or by the head that "
+        "has learned alignments; -1 at padding",
     ),
     "token_scores": ("batch, target_len", "log-probability of each token"),
     "tokens": ("batch, length", "the tokens as text; empty at padding"),
