@@ -48,7 +48,7 @@ MEANING = {
     ),
     "alignment": (
         "batch, target_len",
-        "index of the source token that each target token attends to most, by the mean of all heads or by the head that "
+        "index of the source token that each target token attends to most, by the mean of all heads or the head that "
         "has learned alignments; -1 at padding",
     ),
     "token_scores": ("batch, target_len", "log-probability of each token"),
