@@ -232,7 +232,8 @@ def settings_of(recipe: Recipe, split: str) -> dict[str, Any]:
     if any(source.alignments for source in sources):
         settings["alignments"] = [source.alignments for source in sources]
     if split == "train" and data.placeholders:
-        settings["placeholders"] = True  # how often they come is decided where batches are made
+        # How often they come is decided where batches are made. An earlier version put them into tags as well.
+        settings["placeholders"] = "not in tags" if any(source.tag for source in sources) else True
     if data.kind == "tfds":
         keys = ("dataset", "source_language", "target_language")
         settings |= {key: getattr(data, key) for key in keys}
