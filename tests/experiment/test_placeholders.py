@@ -10,7 +10,7 @@ from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
-from tf_transformer.experiment.preparing import prepare_data, prepared_folder
+from tf_transformer.experiment.preparing import prepare_data, prepared_folder, settings_of
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning
@@ -52,6 +52,18 @@ def test_so_often_in_an_epoch(prepared):
         with_placeholders = np.isin(rows, placeholders).any(axis=1)
         plain, masked = plain + np.sum(~with_placeholders), masked + np.sum(with_placeholders)
     assert masked / plain == pytest.approx(SHARE, rel=0.1)
+
+
+def test_a_tag_gets_none(tmp_path):
+    """Even one that the target has as a word. What an earlier version prepared of tagged text counts as another."""
+    write_pairs(tmp_path, [(source, f"house {target}") for source, target in PAIRS])
+    plain = load_recipe(RECIPE, settings(tmp_path, data__placeholders=SHARE))
+    source = "[{files: [pairs.en, pairs.de], tag: <house>}]"
+    tagged = load_recipe(RECIPE, settings(tmp_path, data__placeholders=SHARE, data__train=source))
+    expected = [(f"<house> {source}", target) for source, target in open_source(plain, "train")]
+    assert list(open_source(tagged, "train")) == expected
+    assert settings_of(plain, "train")["placeholders"] is True
+    assert settings_of(tagged, "train")["placeholders"] == "not in tags"
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["init_from", "resume"])

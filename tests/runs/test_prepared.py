@@ -138,6 +138,18 @@ def test_nothing_is_prepared_for_a_run_that_has_ended(undisturbed):
     assert contents(undisturbed.path) == before
 
 
+def test_a_shared_folder_is_prepared_whatever_the_run_s_folder_holds(stopped, undisturbed, tmp_path):
+    """And nothing is changed there. Only a training of this very recipe that was broken off has its own tokenizers."""
+    loaded, run = stopped
+    other = loaded.model_copy(update={"seed": 2})
+    cases = (loaded, run, False), (other, run, True), (loaded, undisturbed, True)
+    for number, (recipe, there, learned) in enumerate(cases):
+        before, folder = contents(there.path), tmp_path / f"shared{number}"
+        shared = with_data(recipe, prepared=str(folder))
+        assert experiment.prepare(shared, there.path, Console(quiet=True)) == folder
+        assert (folder / "tokenizer").exists() == learned and contents(there.path) == before
+
+
 def test_of_two_that_begin_at_once_the_slower_leaves_the_other_s_folder(short, tmp_path, monkeypatch):
     """The other takes the folder that this one has just made for what was broken off, and goes on with it."""
     create = RunDirectory.create

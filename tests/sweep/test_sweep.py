@@ -69,6 +69,14 @@ def test_what_is_set_from_outside_replaces_the_file_s_but_no_row_s(tmp_path):
     assert (wide.training.steps, wide.model.dff) == (70, 64)
 
 
+def test_a_recipe_may_lie_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "own.yaml").write_text(f"extends: {RECIPE}\ntraining: {{steps: 70}}\n")
+    _, (run,) = load_sweep(write(tmp_path, recipe="~/own.yaml"))
+    assert run.load().training.steps == 70
+
+
 def test_a_row_that_is_there_twice_is_told(tmp_path):
     path = write(tmp_path)
     path.write_text("rows:\n  base: {}\n  base: {}\n")

@@ -38,18 +38,19 @@ def open_source(recipe: Recipe, split: str) -> Source:
     open_one = OPENERS[recipe.data.kind]
     if split != "train":
         return open_one(recipe, getattr(recipe.data, split))
-    sources = []
+    sources, copies = [], []
     for source in recipe.data.sources():
         pairs = open_one(recipe, source.files)
         if source.noise:
             pairs = NoisyPairs(pairs, source.noise.noise())
-        if source.tag:
-            pairs = TaggedPairs(pairs, source.tag)
+        if recipe.data.placeholders:  # of the text alone: a tag, put before the copy too, is to stay as it is
+            copy = _tagged(PlaceholderPairs(pairs), source.tag)
+            copies.append(WeightedSource(f"{source.name}, with placeholders", copy))
+        pairs = _tagged(pairs, source.tag)
         if source.alignments:
             pairs = AlignedPairs(pairs, _path(recipe, source.alignments), words_before=1 if source.tag else 0)
         sources.append(WeightedSource(source.name, pairs))
-    if recipe.data.placeholders:
-        sources += [WeightedSource(f"{each.name}, with placeholders", PlaceholderPairs(each.pairs)) for each in sources]
+    sources += copies
     return Mixture(sources) if len(sources) > 1 else sources[0].pairs
 
 
@@ -73,6 +74,10 @@ def check_files(recipe: Recipe) -> None:
         for split in ("train", "validation", *(["test"] if recipe.data.test else [])):
             open_source(recipe, split)
     open_also(recipe)
+
+
+def _tagged(pairs: Source, tag: str | None) -> Source:
+    return TaggedPairs(pairs, tag) if tag else pairs
 
 
 def _demo(recipe: Recipe, where: str) -> Source:

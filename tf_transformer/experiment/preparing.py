@@ -23,7 +23,7 @@ from tf_transformer.files.home import below_home
 from tf_transformer.files.whole import put_in_place
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import Beginning, find_beginning, run_of
+from tf_transformer.runs.resuming import Beginning, changed_since, find_beginning, run_of
 from tf_transformer.tokenizers import TokenizerPair, train_parsing_tokenizers, train_tokenizers
 from tf_transformer.tokenizers.pair import DESCRIPTION
 
@@ -50,7 +50,7 @@ def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None
         The folder of the prepared data.
 
     Raises:
-        UserError: a mistake in the recipe's data, or a folder that contains another run.
+        UserError: a mistake in the recipe's data, or without `data.prepared` a folder that contains another run.
 
     Example:
         >>> import tempfile
@@ -63,7 +63,7 @@ def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None
     """
     console = console or Console(quiet=True)
     run = RunDirectory(run_path)
-    beginning = find_beginning(recipe, run, "auto")
+    beginning = _beginning(recipe, run)
     with ExitStack() as held:
         if recipe.data.prepared is None:
             if not beginning.goes_on:
@@ -74,6 +74,17 @@ def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None
         data = prepare_data(recipe, run, beginning, train_pairs, validation_pairs, console, kept)
         tell_data(recipe, data, 1, console)
     return prepared_folder(recipe, run)
+
+
+def _beginning(recipe: Recipe, run: RunDirectory) -> Beginning:
+    """Where the training begins that is prepared for.
+
+    With `data.prepared`, nothing is written to the run's folder, which may hold any other run then. Only a training of
+    this recipe that was broken off there matters: it goes on with its own tokenizers.
+    """
+    if recipe.data.prepared and not (run.is_unfinished() and not changed_since(recipe, run)):
+        return Beginning(goes_on=False, has_state=False)
+    return find_beginning(recipe, run, "auto")
 
 
 def prepared_folder(recipe: Recipe, run: RunDirectory) -> Path:
@@ -232,7 +243,8 @@ def settings_of(recipe: Recipe, split: str) -> dict[str, Any]:
     if any(source.alignments for source in sources):
         settings["alignments"] = [source.alignments for source in sources]
     if split == "train" and data.placeholders:
-        settings["placeholders"] = True  # how often they come is decided where batches are made
+        # How often they come is decided where batches are made. An earlier version put them into tags as well.
+        settings["placeholders"] = "not in tags" if any(source.tag for source in sources) else True
     if data.kind == "tfds":
         keys = ("dataset", "source_language", "target_language")
         settings |= {key: getattr(data, key) for key in keys}

@@ -228,8 +228,9 @@ def _open_splits(recipe: Recipe, console: Console) -> _Splits:
     # Now, so that a mistake in them is told before the others are prepared.
     corpus_of_test = {"test": fingerprint(test_pairs)} if test_pairs else {}
     corpus_of_also = {name: fingerprint(pairs) for name, pairs in also.items()}
-    for line in lines_left_out(test_pairs) if test_pairs else []:
-        console.print(f"test: {line}", highlight=False, markup=False)
+    for name, pairs in {**({"test": test_pairs} if test_pairs else {}), **also}.items():
+        for line in lines_left_out(pairs):
+            console.print(f"{name}: {line}", highlight=False, markup=False)
     return _Splits(train_pairs, validation_pairs, test_pairs, also, corpus_of_test, corpus_of_also)
 
 

@@ -92,14 +92,19 @@ def _has_nothing(run: RunDirectory) -> bool:
 
 def check_same(recipe: Recipe, run: RunDirectory) -> None:
     """Raises a UserError where a run that would go on was begun with another recipe."""
-    if not run.recipe.is_file():  # broken off before it was written
-        return
-    other = [key for key in _differences(recipe, load_recipe(run.recipe)) if key not in PLACES]
+    other = changed_since(recipe, run)
     if other:
         raise UserError(
             f"{run.path}: contains a training that differs in {', '.join(other)}; to resume it, give its "
             "own recipe and settings; for a new training, give another folder with --run-dir"
         )
+
+
+def changed_since(recipe: Recipe, run: RunDirectory) -> list[str]:
+    """The keys of the settings that a run was begun with otherwise, but for those that change no batch."""
+    if not run.recipe.is_file():  # broken off before it was written
+        return []
+    return [key for key in _differences(recipe, load_recipe(run.recipe)) if key not in PLACES]
 
 
 def save_start(corpus: dict[str, str], devices: int, beginning: Beginning, run: RunDirectory) -> None:

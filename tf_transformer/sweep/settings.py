@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from tf_transformer.errors import UserError
+from tf_transformer.files.home import below_home
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.recipe.reading import read_yaml
 from tf_transformer.recipe.settings import FolderName
@@ -106,7 +107,7 @@ def load_sweep(
     for place, keys in given.items():
         if "seed" in keys:
             raise UserError(f"{path}: {place} has a seed; list the seeds of a sweep under its key seeds")
-    recipe = path.parent / sweep.recipe
+    recipe = path.parent / below_home(sweep.recipe)  # which may be absolute
     folder = Path(folder or Path("runs") / sweep.name)
     runs = []
     for seed in sweep.seeds:

@@ -130,6 +130,21 @@ def test_half_a_source_differs_from_one_round_to_the_next():
     assert len(set(halves)) == 8
 
 
+def test_a_permutation_is_made_once_for_all_epochs_that_draw_from_it(monkeypatch):
+    """And gives what it gave when each epoch made it anew."""
+    buckets, sources = np.random.default_rng(0).integers(0, 4, 300), [(200, 0.03), (60, 0.4), (40, 2.5)]
+    expected = [pairs_of(order_of(buckets, sources).epoch(number)) for number in range(60)]
+    made, permutation = Counter(), TrainingOrder._permutation
+    monkeypatch.setattr(TrainingOrder, "_permutation", lambda *given: made.update([given[2:]]) or permutation(*given))
+    order = order_of(buckets, sources)
+    assert [pairs_of(order.epoch(number)) for number in range(60)] == expected
+    of_sources = {stream: times for stream, times in made.items() if stream[0] == 2}
+    assert len(of_sources) == 2 + 24 + 30 and set(of_sources.values()) == {1}
+    made.clear()
+    assert order_of(buckets, sources).find(sum(map(len, expected))) == (60, 0)
+    assert set(made.values()) == {1}
+
+
 def test_another_process_draws_the_same():
     """With another hash seed, and without NumPy's global state: only the seed decides."""
     program = (

@@ -219,6 +219,12 @@ def test_another_limit_tokenizer_or_file_is_told_and_prepared(tmp_path, console,
     assert contents(tmp_path / "train") == contents(tmp_path / "other")
 
 
+def test_a_setting_that_was_taken_out_is_told(tmp_path, console):
+    prepare(numbered(50), tmp_path / "train", files=["a"], alignments=["b"])
+    prepare(numbered(50), tmp_path / "train", files=["a"], console=console)
+    assert console.file.getvalue() == "train: what was prepared differs in alignments; preparing it anew\n"
+
+
 @pytest.mark.parametrize("name", ["source_ids.npy", "target_offsets.npy", MANIFEST, "SHA256SUMS"])
 @pytest.mark.parametrize("fault", ["flipped", "cut off", "gone"])
 def test_damage_is_noticed(tmp_path, console, name, fault):

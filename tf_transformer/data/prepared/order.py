@@ -67,6 +67,7 @@ class TrainingOrder:
         self._buckets = buckets.astype(np.uint8)  # there are some dozens
         self._rows, self._sources, self._seed = rows, sources, seed
         self._ends: list[int] = []  # the number of batches up to the end of each epoch, as far as was asked
+        self._rounds: dict[int, tuple[int, np.ndarray]] = {}  # of each source the latest one, and its number
 
     def batches_from(self, step: int) -> Iterator[tuple[np.ndarray, int]]:
         """The pairs and the bucket of each batch after a number of steps, without end."""
@@ -109,11 +110,19 @@ class TrainingOrder:
             while begin < end:
                 permutation, place = divmod(begin, number)
                 taken = min(end - begin, number - place)
-                some = np.arange(number) if taken == number else self._permutation(number, _SOURCE, source, permutation)
+                some = np.arange(number) if taken == number else self._round(source, permutation)
                 drawn.append((some[place : place + taken] + first_pair).astype(np.int32))
                 begin += taken
             first_pair += number
         return np.concatenate(drawn)
+
+    def _round(self, source: int, permutation: int) -> np.ndarray:
+        """A source's permutation of a number, int32; the latest is kept, since an epoch may take a small part of it."""
+        kept, pairs = self._rounds.get(source, (None, None))
+        if kept != permutation:
+            pairs = self._permutation(self._sources[source][0], _SOURCE, source, permutation).astype(np.int32)
+            self._rounds[source] = permutation, pairs
+        return pairs
 
     def _permutation(self, number: int, *stream: int) -> np.ndarray:
         return np.argsort(self._random(number, *stream), kind="stable")

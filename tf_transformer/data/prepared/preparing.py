@@ -150,7 +150,7 @@ def _current(pairs: Pairs, folder: Path, settings: dict[str, Any], console: Cons
     if prepared is None:
         return _tell_anew(folder, "what was prepared is damaged, or of another version", console)
     if manifest.settings != settings:
-        changed = [key for key in settings if manifest.settings.get(key) != settings[key]]
+        changed = [key for key in settings | manifest.settings if manifest.settings.get(key) != settings.get(key)]
         return _tell_anew(folder, f"what was prepared differs in {', '.join(changed)}", console)
     state = state_of(pairs)
     if state is None or state != manifest.state:
