@@ -40,6 +40,32 @@ def test_marks(text, marked):
 
 
 @pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("我在北京大学学习，", "我在⟦北京大学|X⟧学习，"),  # the longer one
+        ("我去北京。", "我去⟦北京|X⟧。"),
+        ("犬が走る。", "⟦犬|X⟧が走る。"),
+        ("ฉันเห็นสุนัขตัวหนึ่ง", "ฉันเห็น⟦สุนัข|X⟧ตัวหนึ่ง"),
+        ("ຂ້ອຍເຫັນໝາໂຕໜຶ່ງ", "ຂ້ອຍເຫັນ⟦ໝາ|X⟧ໂຕໜຶ່ງ"),
+        ("ខ្ញុំឃើញឆ្កែមួយ", "ខ្ញុំឃើញ⟦ឆ្កែ|X⟧មួយ"),
+        ("ကျွန်တော်ခွေးမြင်", "ကျွန်တော်⟦ခွေး|X⟧မြင်"),
+        ("นี่กา เกา กาแฟ", "นี่⟦กา|X⟧ เกา ⟦กา|X⟧แฟ"),  # a mark of the word in front; a vowel written in front
+        ("คน คนี่ คนา", "⟦คน|X⟧ คนี่ คนา"),  # a vowel of its last letter
+        ("หมากี่ตัว หมากพลู", "⟦หมา|X⟧กี่ตัว ⟦หมาก|X⟧พลู"),  # the longer one, where it can end
+        ("ក្រ រ", "ក្រ ⟦រ|X⟧"),  # stacked below the letter in front
+        ("ハ\u3099 ハーブ 人々", "ハ\u3099 ハーブ 人々"),
+        ("新iPhone手机, iPhones", "新⟦iPhone|X⟧⟦手机|X⟧, iPhones"),
+        ("ที่iPhoneใหม่", "ที่⟦iPhone|X⟧ใหม่"),
+        ("3个犬3匹, 第1 第12", "3个⟦犬|X⟧3匹, ⟦第1|X⟧ 第12"),
+    ],
+)
+def test_letters_of_scripts_without_blanks_may_stand_beside_a_term(text, marked):
+    terms = ["北京", "北京大学", "犬", "สุนัข", "ໝາ", "ឆ្កែ", "ခွေး", "กา", "คน", "หมา", "หมาก", "រ", "ハ", "人"]
+    terms += ["iPhone", "手机", "第1"]
+    assert Glossary(dict.fromkeys(terms, "X")).mark([text]) == [marked]
+
+
+@pytest.mark.parametrize(
     ("term", "written"),
     [
         ("istasyon", "İstasyon"),

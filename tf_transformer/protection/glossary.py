@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError, check_is_list
-from tf_transformer.protection.patterns import KEPT, QUANTITY_OR_EMOJI, WORD_WITH_DIGIT
+from tf_transformer.protection.patterns import KEPT, QUANTITY_OR_EMOJI, WITHOUT_BLANKS, WORD_WITH_DIGIT
 from tf_transformer.protection.placeholders import CLOSING, OPENING
 
 # They have a meaning in a mark: ⟦dog|Hund⟧.
@@ -21,13 +21,26 @@ _RESERVED = f"{OPENING}|{CLOSING}"
 # Combining marks that end a picture or a key: a word may stand right behind it.
 _OF_EMOJI = "\ufe0e\ufe0f\u20e3"
 
+# In scripts without blanks a word may begin and end anywhere but for these. Behind the first no word begins: vowels of
+# Thai and Lao, which stand in front of their letter, and the signs that stack the next letter in Burmese and Khmer.
+_OF_NEXT_LETTER = "[\u0e40-\u0e44\u0ec0-\u0ec4\u1039\u17d2]"
+# In front of the second none ends: vowels and other marks of the last letter, of which Unicode calls some letters.
+_OF_LAST_LETTER = (
+    "[\u0e30-\u0e3a\u0e45\u0e47-\u0e4e\u0eb0-\u0ebd\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060\u17b4-\u17d3\u17dd"
+    "\u3099\u309a々ーぁぃぅぇぉゃゅょゎァィゥェォャュョヮ]"
+)
+# In any other script no letter stands beside a word. One of a script without blanks may: "iPhone手机".
+_OF_WORD = rf"(?!{WITHOUT_BLANKS})\w"
+_BORDER_BEFORE = f"(?:(?={WITHOUT_BLANKS})(?<!{_OF_NEXT_LETTER})|(?!{WITHOUT_BLANKS})(?<!{_OF_WORD}))"
+_BORDER_BEHIND = f"(?:(?<={WITHOUT_BLANKS})(?!{_OF_LAST_LETTER})|(?<!{WITHOUT_BLANKS})(?!{_OF_WORD}))"
+
 
 class Glossary:
     """Marks terms in texts, so that their translations come out as they are given.
 
-    A term is found as whole words. One in lower case is found in any case, as at the beginning of a sentence; another
-    only as it is written. Of two terms at one place the longer counts. What is protected anyway, such as a link, has no
-    terms.
+    A term is found as whole words; where a script writes no blanks between words, as Chinese and Thai, wherever its
+    letters stand. One in lower case is found in any case, as at the beginning of a sentence; another only as it is
+    written. Of two terms at one place the longer counts. What is protected anyway, such as a link, has no terms.
 
     Args:
         terms: source term -> target term.
@@ -58,7 +71,9 @@ class Glossary:
             f"(?i:{_words(term)})" if term in self._in_lower_case else _words(term) for term in longest_first
         )
         # What is protected comes first. A word that ends in a digit may be a term; if not, its end is no quantity.
-        self._pattern = re.compile(rf"{KEPT}|{QUANTITY_OR_EMOJI}|(?<!\w)(?P<term>{found})(?!\w)|{WORD_WITH_DIGIT}")
+        self._pattern = re.compile(
+            f"{KEPT}|{QUANTITY_OR_EMOJI}|{_BORDER_BEFORE}(?P<term>{found}){_BORDER_BEHIND}|{WORD_WITH_DIGIT}"
+        )
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> Glossary:
@@ -122,9 +137,14 @@ class Glossary:
 
 
 def _is_in_word(found: re.Match) -> bool:
-    """Whether a combining mark, which `re` takes for no part of a word, goes before or behind: कर is no word of करें."""
+    """Whether a combining mark, which `re` takes for no part of a word, goes before or behind: कर is no word of करें.
+
+    In front, one of a script without blanks, or of any other before a term of such a script, ends another word.
+    """
     start, end = found.span()
-    around = found.string[max(start - 1, 0) : start] + found.string[end : end + 1]
+    around = found.string[end : end + 1]
+    if not re.match(WITHOUT_BLANKS, found[0]):
+        around += re.sub(WITHOUT_BLANKS, "", found.string[max(start - 1, 0) : start])
     return any(unicodedata.category(each)[0] == "M" and each not in _OF_EMOJI for each in around)
 
 
