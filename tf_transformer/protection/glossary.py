@@ -118,14 +118,18 @@ class Glossary:
         check_is_list(texts, "texts")
         return [self._pattern.sub(self._marked, text) for text in texts]
 
+    def places(self, text: str) -> list[tuple[int, int]]:
+        """Where terms begin and end in a text."""
+        return [found.span() for found in self._pattern.finditer(text) if _is_term(found)]
+
     def applied(self, translate: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
         """A function that marks texts before it gives them to one that translates."""
         return lambda texts: translate(self.mark(texts))
 
     def _marked(self, found: re.Match) -> str:
-        term = found["term"]
-        if term is None or _is_in_word(found):  # protected, or a word that is no term
+        if not _is_term(found):
             return found[0]
+        term = found["term"]
         words = " ".join(term.split())
         target = self._as_written.get(words) or self._in_lower_case.get(words.lower()) or self._of_any_case(words)
         return f"{OPENING}{term}|{target}{CLOSING}"
@@ -134,6 +138,11 @@ class Glossary:
         """The target of a term whose letters `re` takes for these, and `lower` does not: "İ" for "i", "ſ" for "s"."""
         terms = self._in_lower_case.items()
         return next(target for term, target in terms if re.fullmatch(re.escape(term), words, re.IGNORECASE))
+
+
+def _is_term(found: re.Match) -> bool:
+    """Whether a term was found, and neither what is protected nor another word."""
+    return found["term"] is not None and not _is_in_word(found)
 
 
 def _is_in_word(found: re.Match) -> bool:
