@@ -31,6 +31,7 @@ _OF_LAST_LETTER = (
 )
 # In any other script no letter stands beside a word. One of a script without blanks may: "iPhone手机".
 _OF_WORD = rf"(?!{WITHOUT_BLANKS})\w"
+_IS_WITHOUT_BLANKS = re.compile(WITHOUT_BLANKS).match
 _BORDER_BEFORE = f"(?:(?={WITHOUT_BLANKS})(?<!{_OF_NEXT_LETTER})|(?!{WITHOUT_BLANKS})(?<!{_OF_WORD}))"
 _BORDER_BEHIND = f"(?:(?<={WITHOUT_BLANKS})(?!{_OF_LAST_LETTER})|(?<!{WITHOUT_BLANKS})(?!{_OF_WORD}))"
 
@@ -41,6 +42,9 @@ class Glossary:
     A term is found as whole words; where a script writes no blanks between words, as Chinese and Thai, wherever its
     letters stand. One in lower case is found in any case, as at the beginning of a sentence; another only as it is
     written. Of two terms at one place the longer counts. What is protected anyway, such as a link, has no terms.
+
+    A term of a script without blanks whose translation is of another gets blanks, so that the translation has them:
+    "一只狗" becomes "一只 ⟦狗|dog⟧".
 
     Args:
         terms: source term -> target term.
@@ -129,10 +133,16 @@ class Glossary:
     def _marked(self, found: re.Match) -> str:
         if not _is_term(found):
             return found[0]
-        term = found["term"]
+        term, (start, end) = found["term"], found.span()
         words = " ".join(term.split())
         target = self._as_written.get(words) or self._in_lower_case.get(words.lower()) or self._of_any_case(words)
-        return f"{OPENING}{term}|{target}{CLOSING}"
+        mark = f"{OPENING}{term}|{target}{CLOSING}"
+        if _lacks_blank(found.string[max(start - 1, 0) : start], term[0], target[0]):
+            mark = " " + mark
+        if _lacks_blank(found.string[end : end + 1], term[-1], target[-1]):
+            behind = self._pattern.match(found.string, end)
+            mark += "" if behind and _is_term(behind) else " "  # another term may get one in front
+        return mark
 
     def _of_any_case(self, words: str) -> str:
         """The target of a term whose letters `re` takes for these, and `lower` does not: "İ" for "i", "ſ" for "s"."""
@@ -152,9 +162,15 @@ def _is_in_word(found: re.Match) -> bool:
     """
     start, end = found.span()
     around = found.string[end : end + 1]
-    if not re.match(WITHOUT_BLANKS, found[0]):
+    if not _IS_WITHOUT_BLANKS(found[0]):
         around += re.sub(WITHOUT_BLANKS, "", found.string[max(start - 1, 0) : start])
     return any(unicodedata.category(each)[0] == "M" and each not in _OF_EMOJI for each in around)
+
+
+def _lacks_blank(beside: str, end_of_term: str, end_of_target: str) -> bool:
+    """Whether only the script of the source is why there is no blank between a letter and a term: 一只狗, a dog."""
+    is_letter = beside != "" and unicodedata.category(beside)[0] in "LMN"
+    return is_letter and any(map(_IS_WITHOUT_BLANKS, (beside, end_of_term))) and not _IS_WITHOUT_BLANKS(end_of_target)
 
 
 def _words(term: str) -> str:
