@@ -322,6 +322,16 @@ def test_a_glossary_marks_terms(command, echo, tmp_path):
     assert json.loads("{" + asked)["protect"] is True
 
 
+def test_a_term_with_the_end_of_a_sentence_is_marked_in_paragraphs(command, echo, tmp_path):
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text("Jeopardy! Night\tQuizabend\n", encoding="utf-8")
+    words = "translate", echo, "--glossary", glossary, "--paragraphs", "--json"
+    (line,) = command(*words, stdin=b"It was Jeopardy! Night. He left.\n").lines
+    first, second = json.loads(line)["sentences"]
+    assert (first["source"], second["source"]) == ("It was Jeopardy! Night.", "He left.")
+    assert first["translation"].startswith("It was ⟦Jeopardy! Night|Quizabend⟧.")
+
+
 def test_spans_survive(command, tiny_saved_model, tmp_path):
     """In the process of a command, with the model's own tokenizer."""
     source, target = PAIRS[0]

@@ -40,6 +40,46 @@ def test_marks(text, marked):
 
 
 @pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("我在北京大学学习，", "我在⟦北京大学|字⟧学习，"),  # the longer one
+        ("我去北京。", "我去⟦北京|字⟧。"),
+        ("犬が走る。", "⟦犬|字⟧が走る。"),
+        ("ฉันเห็นสุนัขตัวหนึ่ง", "ฉันเห็น⟦สุนัข|字⟧ตัวหนึ่ง"),
+        ("ຂ້ອຍເຫັນໝາໂຕໜຶ່ງ", "ຂ້ອຍເຫັນ⟦ໝາ|字⟧ໂຕໜຶ່ງ"),
+        ("ខ្ញុំឃើញឆ្កែមួយ", "ខ្ញុំឃើញ⟦ឆ្កែ|字⟧មួយ"),
+        ("ကျွန်တော်ခွေးမြင်", "ကျွန်တော်⟦ခွေး|字⟧မြင်"),
+        ("นี่กา เกา กาแฟ", "นี่⟦กา|字⟧ เกา ⟦กา|字⟧แฟ"),  # a mark of the word in front; a vowel written in front
+        ("คน คนี่ คนา", "⟦คน|字⟧ คนี่ คนา"),  # a vowel of its last letter
+        ("หมากี่ตัว หมากพลู", "⟦หมา|字⟧กี่ตัว ⟦หมาก|字⟧พลู"),  # the longer one, where it can end
+        ("ក្រ រ", "ក្រ ⟦រ|字⟧"),  # stacked below the letter in front
+        ("ハ\u3099 ハーブ 人々", "ハ\u3099 ハーブ 人々"),
+        ("新iPhone手机, iPhones", "新⟦iPhone|字⟧⟦手机|字⟧, iPhones"),
+        ("ที่iPhoneใหม่", "ที่⟦iPhone|字⟧ใหม่"),
+        ("3个犬3匹, 第1 第12", "3个⟦犬|字⟧3匹, ⟦第1|字⟧ 第12"),
+    ],
+)
+def test_letters_of_scripts_without_blanks_may_stand_beside_a_term(text, marked):
+    terms = ["北京", "北京大学", "犬", "สุนัข", "ໝາ", "ឆ្កែ", "ခွေး", "กา", "คน", "หมา", "หมาก", "រ", "ハ", "人"]
+    terms += ["iPhone", "手机", "第1"]
+    assert Glossary(dict.fromkeys(terms, "字")).mark([text]) == [marked]
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("我有一只狗。", "我有一只 ⟦狗|dog⟧。"),
+        ("狗在《狗》里", "⟦狗|dog⟧ 在《⟦狗|dog⟧》里"),  # no letter beside it
+        ("看 狗 iPhone狗a", "看 ⟦狗|dog⟧ ⟦iPhone|iPhone⟧ ⟦狗|dog⟧ a"),
+        ("新iPhone手机吗", "新 ⟦iPhone|iPhone⟧⟦手机|携帯⟧吗"),  # 携帯 needs none
+        ("นี้หมาตัว", "นี้ ⟦หมา|dog⟧ ตัว"),
+    ],
+)
+def test_where_the_translation_writes_blanks_a_term_gets_them(text, marked):
+    assert Glossary({"狗": "dog", "iPhone": "iPhone", "手机": "携帯", "หมา": "dog"}).mark([text]) == [marked]
+
+
+@pytest.mark.parametrize(
     ("term", "written"),
     [
         ("istasyon", "İstasyon"),

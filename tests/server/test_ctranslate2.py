@@ -39,12 +39,19 @@ def test_it_answers_in_both_interfaces(url):
         assert metadata["translate"]["inputs"]["text"]["dtype"] == "DT_STRING"
 
 
-def test_an_option_that_it_lacks_is_named_and_none_that_it_takes(url):
+@pytest.mark.parametrize(
+    ("source", "target", "why"),
+    [
+        ("en", "de", "a CTranslate2 model has its export's options"),
+        ("und", "und", "the model has no signature translate_with_options; leave protect out"),  # the SavedModel
+    ],
+)
+def test_an_option_that_a_model_lacks_is_named_and_none_that_it_takes(url, source, target, why):
     with client_of(url) as client:
-        asked = {"q": SOURCES, "source": "en", "target": "de", "alternatives": 1, "protect": True}
-        answer = client.post("/translate", json=asked)
-        told = "protect can't be chosen: a CTranslate2 model has its export's options"
-        assert (answer.status_code, answer.json()) == (400, {"error": told})
+        asked = {"q": SOURCES, "source": source, "target": target, "alternatives": 1}
+        assert client.post("/translate", json=asked).status_code == 200
+        answer = client.post("/translate", json={**asked, "protect": True})
+        assert (answer.status_code, answer.json()) == (400, {"error": f"protect can't be chosen: {why}"})
 
 
 def test_two_models_side_by_side(url):

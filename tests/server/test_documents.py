@@ -44,6 +44,19 @@ def test_the_units_start_what_there_is():
         assert all((ROOT / path).exists() for path in source.split())
 
 
+def test_the_unit_leaves_the_metrics_of_the_process_what_they_are_read_from():
+    """Prometheus's client library gives none without the time since boot, of /proc/stat."""
+    unit = (ROOT / "serving" / "tf-transformer.service").read_text(encoding="utf-8")
+    assert not re.search(r"^ProcSubset=pid", unit, re.M)
+
+
+def test_the_unit_lets_a_machine_of_many_cores_have_its_threads():
+    """About five a core, with one model."""
+    unit = (ROOT / "serving" / "tf-transformer.service").read_text(encoding="utf-8")
+    (tasks,) = re.findall(r"^TasksMax=(\d+)", unit, re.M)
+    assert int(tasks) > 5 * 512
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
 def test_the_unit_is_one_and_hardened(tmp_path):
     unit = (ROOT / "serving" / "tf-transformer.service").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tf_transformer.errors import UserError
+from tf_transformer.protection.glossary import Glossary
 from tf_transformer.translation.paragraphs import join_sentences, split_sentences, translate_paragraphs
 from tf_transformer.translation.texts import Translation
 
@@ -188,6 +189,14 @@ def test_all_sentences_are_translated_together():
     assert [p.truncated for p in paragraphs] == [False, False, False, True, False]
     assert [p.sources for p in paragraphs] == [["One.", "Two."], [], [], ["Three.", "four"], ["five"]]
     assert [s.text for s in paragraphs[0].sentences] == ["ONE.", "TWO."]
+
+
+def test_no_sentence_ends_in_a_term_of_a_glossary():
+    glossary = Glossary(dict.fromkeys(["Who Cares?", "who cares? tour", "Jeopardy! Night", "a. b"], "-"))
+    text = "Who Cares? He saw the Who Cares? Tour. It was Jeopardy! Night. Jeopardy! Ends a.\u2028b."
+    sentences = ["Who Cares?", "He saw the Who Cares? Tour.", "It was Jeopardy! Night.", "Jeopardy!", "Ends a.", "b."]
+    assert split_sentences(text, "en", glossary)[1::2] == sentences
+    assert "".join(split_sentences(text, "en", glossary)) == text
 
 
 def test_one_string_for_a_list_is_refused():

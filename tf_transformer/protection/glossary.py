@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError, check_is_list
-from tf_transformer.protection.patterns import KEPT, QUANTITY_OR_EMOJI, WORD_WITH_DIGIT
+from tf_transformer.protection.patterns import KEPT, QUANTITY_OR_EMOJI, WITHOUT_BLANKS, WORD_WITH_DIGIT
 from tf_transformer.protection.placeholders import CLOSING, OPENING
 
 # They have a meaning in a mark: ⟦dog|Hund⟧.
@@ -21,13 +21,30 @@ _RESERVED = f"{OPENING}|{CLOSING}"
 # Combining marks that end a picture or a key: a word may stand right behind it.
 _OF_EMOJI = "\ufe0e\ufe0f\u20e3"
 
+# In scripts without blanks a word may begin and end anywhere but for these. Behind the first no word begins: vowels of
+# Thai and Lao, which stand in front of their letter, and the signs that stack the next letter in Burmese and Khmer.
+_OF_NEXT_LETTER = "[\u0e40-\u0e44\u0ec0-\u0ec4\u1039\u17d2]"
+# In front of the second none ends: vowels and other marks of the last letter, of which Unicode calls some letters.
+_OF_LAST_LETTER = (
+    "[\u0e30-\u0e3a\u0e45\u0e47-\u0e4e\u0eb0-\u0ebd\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059\u105e-\u1060\u17b4-\u17d3\u17dd"
+    "\u3099\u309a々ーぁぃぅぇぉゃゅょゎァィゥェォャュョヮ]"
+)
+# In any other script no letter stands beside a word. One of a script without blanks may: "iPhone手机".
+_OF_WORD = rf"(?!{WITHOUT_BLANKS})\w"
+_IS_WITHOUT_BLANKS = re.compile(WITHOUT_BLANKS).match
+_BORDER_BEFORE = f"(?:(?={WITHOUT_BLANKS})(?<!{_OF_NEXT_LETTER})|(?!{WITHOUT_BLANKS})(?<!{_OF_WORD}))"
+_BORDER_BEHIND = f"(?:(?<={WITHOUT_BLANKS})(?!{_OF_LAST_LETTER})|(?<!{WITHOUT_BLANKS})(?!{_OF_WORD}))"
+
 
 class Glossary:
     """Marks terms in texts, so that their translations come out as they are given.
 
-    A term is found as whole words. One in lower case is found in any case, as at the beginning of a sentence; another
-    only as it is written. Of two terms at one place the longer counts. What is protected anyway, such as a link, has no
-    terms.
+    A term is found as whole words; where a script writes no blanks between words, as Chinese and Thai, wherever its
+    letters stand. One in lower case is found in any case, as at the beginning of a sentence; another only as it is
+    written. Of two terms at one place the longer counts. What is protected anyway, such as a link, has no terms.
+
+    A term of a script without blanks whose translation is of another gets blanks, so that the translation has them:
+    "一只狗" becomes "一只 ⟦狗|dog⟧".
 
     Args:
         terms: source term -> target term.
@@ -58,7 +75,9 @@ class Glossary:
             f"(?i:{_words(term)})" if term in self._in_lower_case else _words(term) for term in longest_first
         )
         # What is protected comes first. A word that ends in a digit may be a term; if not, its end is no quantity.
-        self._pattern = re.compile(rf"{KEPT}|{QUANTITY_OR_EMOJI}|(?<!\w)(?P<term>{found})(?!\w)|{WORD_WITH_DIGIT}")
+        self._pattern = re.compile(
+            f"{KEPT}|{QUANTITY_OR_EMOJI}|{_BORDER_BEFORE}(?P<term>{found}){_BORDER_BEHIND}|{WORD_WITH_DIGIT}"
+        )
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> Glossary:
@@ -103,17 +122,27 @@ class Glossary:
         check_is_list(texts, "texts")
         return [self._pattern.sub(self._marked, text) for text in texts]
 
+    def places(self, text: str) -> list[tuple[int, int]]:
+        """Where terms begin and end in a text."""
+        return [found.span() for found in self._pattern.finditer(text) if _is_term(found)]
+
     def applied(self, translate: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
         """A function that marks texts before it gives them to one that translates."""
         return lambda texts: translate(self.mark(texts))
 
     def _marked(self, found: re.Match) -> str:
-        term = found["term"]
-        if term is None or _is_in_word(found):  # protected, or a word that is no term
+        if not _is_term(found):
             return found[0]
+        term, (start, end) = found["term"], found.span()
         words = " ".join(term.split())
         target = self._as_written.get(words) or self._in_lower_case.get(words.lower()) or self._of_any_case(words)
-        return f"{OPENING}{term}|{target}{CLOSING}"
+        mark = f"{OPENING}{term}|{target}{CLOSING}"
+        if _lacks_blank(found.string[max(start - 1, 0) : start], term[0], target[0]):
+            mark = " " + mark
+        if _lacks_blank(found.string[end : end + 1], term[-1], target[-1]):
+            behind = self._pattern.match(found.string, end)
+            mark += "" if behind and _is_term(behind) else " "  # another term may get one in front
+        return mark
 
     def _of_any_case(self, words: str) -> str:
         """The target of a term whose letters `re` takes for these, and `lower` does not: "İ" for "i", "ſ" for "s"."""
@@ -121,11 +150,27 @@ class Glossary:
         return next(target for term, target in terms if re.fullmatch(re.escape(term), words, re.IGNORECASE))
 
 
+def _is_term(found: re.Match) -> bool:
+    """Whether a term was found, and neither what is protected nor another word."""
+    return found["term"] is not None and not _is_in_word(found)
+
+
 def _is_in_word(found: re.Match) -> bool:
-    """Whether a combining mark, which `re` takes for no part of a word, goes before or behind: कर is no word of करें."""
+    """Whether a combining mark, which `re` takes for no part of a word, goes before or behind: कर is no word of करें.
+
+    In front, one of a script without blanks, or of any other before a term of such a script, ends another word.
+    """
     start, end = found.span()
-    around = found.string[max(start - 1, 0) : start] + found.string[end : end + 1]
+    around = found.string[end : end + 1]
+    if not _IS_WITHOUT_BLANKS(found[0]):
+        around += re.sub(WITHOUT_BLANKS, "", found.string[max(start - 1, 0) : start])
     return any(unicodedata.category(each)[0] == "M" and each not in _OF_EMOJI for each in around)
+
+
+def _lacks_blank(beside: str, end_of_term: str, end_of_target: str) -> bool:
+    """Whether only the script of the source is why there is no blank between a letter and a term: 一只狗, a dog."""
+    is_letter = beside != "" and unicodedata.category(beside)[0] in "LMN"
+    return is_letter and any(map(_IS_WITHOUT_BLANKS, (beside, end_of_term))) and not _IS_WITHOUT_BLANKS(end_of_target)
 
 
 def _words(term: str) -> str:

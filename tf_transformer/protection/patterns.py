@@ -8,6 +8,13 @@ from tf_transformer.protection.placeholders import CLOSING, OPENING
 MARKED = f"{OPENING}[^{OPENING}{CLOSING}]*{CLOSING}"
 PARTS_OF_MARKED = f"(?s)^{OPENING}(?:([^|]*)\\|)?(.*){CLOSING}$"
 
+# Letters and marks of scripts that write no blanks between words: of Thai, Lao, Burmese, Khmer, Japanese and Chinese.
+WITHOUT_BLANKS = (
+    "[\u0e01-\u0e4f\u0e81-\u0ecf\u0edc-\u0edf\u1000-\u103f\u104a-\u108f\u109a-\u109f\u1780-\u17dd\ua9e0-\ua9ef\ua9fa-\ua9fe"
+    "\uaa60-\uaa7f\u3005-\u3007\u3031-\u3035\u303b\u3041-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff]"
+)
+
 # What ends a link, beside the marks below. Blanks are written out, since \s is not the same in RE2 as in `re`. Chinese
 # and Japanese have none between a link and the next word: there a mark ends it, and hiragana, as of particles, do. Any
 # other letter may be of its path.

@@ -166,7 +166,12 @@ class SavedModelVersion(Version):
         return as_translations(self._function(options)(tf.constant(list(texts), tf.string)))
 
     def _function(self, options: Options) -> Any:
-        if not options or "translate_with_options" not in self.signatures:
+        can_choose = "translate_with_options" in self.signatures
+        if not can_choose and (wrong := sorted(set(options) - {"num_hypotheses"})):
+            raise UserError(
+                f"{wrong[0]} can't be chosen: the model has no signature translate_with_options; leave {wrong[0]} out"
+            )
+        if not options or not can_choose:  # there may be fewer translations than num_hypotheses
             return lambda texts: self._loaded.signatures["translate"](text=texts)
         from tf_transformer.export.signature_options import with_options
 

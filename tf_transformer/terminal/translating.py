@@ -65,7 +65,7 @@ def load_translations(
         return translate_texts(function, sentences, batch_size, streams)
 
     def translate_long_lines(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[Paragraph]:
-        for paragraph in translate_paragraphs(translate_sentences, [line for _, line in lines], language):
+        for paragraph in translate_paragraphs(translate_sentences, [line for _, line in lines], language, terms):
             yield paragraph
             advance(1)
 

@@ -12,6 +12,7 @@ from tf_transformer.languages import short_code
 from tf_transformer.protection.patterns import MARKED
 
 if TYPE_CHECKING:
+    from tf_transformer.protection.glossary import Glossary
     from tf_transformer.translation.texts import Translation
 
 # What stands between two sentences: blanks, line breaks, characters of no width.
@@ -60,7 +61,7 @@ class Paragraph(NamedTuple):
         return any(sentence.truncated for sentence in self.sentences)
 
 
-def split_sentences(text: str, language: str | None = None) -> list[str]:
+def split_sentences(text: str, language: str | None = None, glossary: Glossary | None = None) -> list[str]:
     r"""Splits a text into its sentences and what stands between them.
 
     A line break ends a sentence, whatever comes before it. Within a line the library sentencex finds the ends of
@@ -69,6 +70,7 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
     Args:
         text: any text, of one line or many.
         language: the code of its language: "de", "de-AT". English rules hold for one that sentencex does not know.
+        glossary: one in whose terms no sentence ends, but for a line break: "Who Cares? Tour".
 
     Returns:
         An odd number of pieces, which together are the text. Every second is a sentence, without blanks around it; the
@@ -86,6 +88,9 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
     pieces = [""]
     for line in text.splitlines(keepends=True):
         ends = _ends(line, code)
+        if glossary:
+            inside = {place for begin, end in glossary.places(line) for place in range(begin + 1, end)}
+            ends = [end for end in ends if end not in inside]
         for start, end in zip([0, *ends], ends, strict=False):
             before, sentence, after = _parted(line[start:end])
             if re.search(r"[^\W_]", sentence):
@@ -122,7 +127,10 @@ def join_sentences(pieces: Sequence[str], translations: Iterable[str]) -> str:
 
 
 def translate_paragraphs(
-    translate: Callable[[list[str]], Iterable[Translation]], texts: Sequence[str], language: str | None = None
+    translate: Callable[[list[str]], Iterable[Translation]],
+    texts: Sequence[str],
+    language: str | None = None,
+    glossary: Glossary | None = None,
 ) -> Iterator[Paragraph]:
     """Translates texts of any number of sentences; the sentences of all of them are translated together.
 
@@ -130,6 +138,7 @@ def translate_paragraphs(
         translate: gives the translations of a list of sentences, in order, as `translate_texts` does.
         texts: any number of texts.
         language: the code of their language; see `split_sentences`.
+        glossary: whose terms `translate` marks; see `split_sentences`.
 
     Returns:
         The translated texts, in order.
@@ -145,7 +154,7 @@ def translate_paragraphs(
         ['ONE.  TWO.', '']
     """
     check_is_list(texts, "texts")
-    split_texts = [split_sentences(text, language) for text in texts]
+    split_texts = [split_sentences(text, language, glossary) for text in texts]
     translations = iter(translate([sentence for pieces in split_texts for sentence in pieces[1::2]]))
     for pieces in split_texts:
         own = list(islice(translations, len(pieces) // 2))
