@@ -39,6 +39,9 @@ no_text = { echo "PAIRS=$(PAIRS) leaves no text of $(DATA)/train.$(TARGET) to tr
 # Whatever stands behind a bar only has to be there: a run that is scored anew is not trained anew.
 .PHONY: all
 .SECONDARY:
+# Interrupted at the very end of a training, make would remove the scores that it has just written, and the same command
+# would be refused by the finished training. These are the rules' own patterns: make heeds no others.
+.PRECIOUS: $(OUT)/alone-%/scores.json $(OUT)/backward-%/scores.json $(OUT)/with-%/scores.json
 all: $(SEEDS:%=$(OUT)/alone-%/scores.json) $(SEEDS:%=$(OUT)/with-%/scores.json)
 
 # The corpus itself decides how it is shuffled, always in the same way. What val and test have is no monolingual text.

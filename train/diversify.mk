@@ -55,6 +55,10 @@ write = awk -F '\t' 'NF == 2 && $$1 != "" && $$2 != "" && !seen[$$0]++' > $@.par
 # Whatever stands behind a bar only has to be there: a run that is scored anew is not trained anew.
 .PHONY: students teachers
 .SECONDARY:
+# Interrupted at the very end of a training, make would remove the scores that it has just written, and the same command
+# would be refused by the finished training. These are the rules' own patterns: make heeds no others.
+.PRECIOUS: $(OUT)/forward-%/scores.json $(OUT)/backward-%/scores.json $(OUT)/teacher-%/scores.json \
+	$(OUT)/student-%/scores.json
 students: $(STUDENTS:%=$(OUT)/student-%/scores.json)
 teachers: $(TEACHERS:%=%/scores.json)
 

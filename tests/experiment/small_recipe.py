@@ -55,8 +55,8 @@ def on(folder, pairs, batch_tokens, max_length=64, **training):
 
 
 @contextmanager
-def ctrl_c_after(step):
-    """Within it, Ctrl-C ends a training after a step.
+def ctrl_c_after(step=None):
+    """Within it, Ctrl-C ends a training after a step; without one, after the last validation.
 
     A shell turns it off for what it starts in the background, and so perhaps for these tests.
     """
@@ -65,6 +65,10 @@ def ctrl_c_after(step):
         def on_train_batch_end(self, batch, logs=None):
             super().on_train_batch_end(batch, logs)
             if steps_taken(self.model) == step:
+                signal.raise_signal(signal.SIGINT)
+
+        def on_train_end(self, logs=None):
+            if step is None:
                 signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -61,6 +62,33 @@ def test_an_unfinished_training_goes_on_though_it_has_scores(tmp_path, name):
     assert trained()
     (tmp_path / "backward-1" / "training_state").rmdir()
     assert not trained()
+
+
+INTERRUPTED = """#!/bin/bash
+while [ "$1" != --run-dir ]; do shift; done
+mkdir -p "$2" && touch "$2/scores.json" && kill -TERM 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [("back_translation", "alone backward with"), ("diversify", "forward backward teacher student")],
+)
+def test_scores_stay_where_make_is_interrupted_just_after_a_training(tmp_path, name, runs):
+    """Else the same command would train once more, which a finished training refuses."""
+    (tmp_path / "tf-transformer").write_text(INTERRUPTED)
+    (tmp_path / "tf-transformer").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for run in runs.split():
+        out = tmp_path / run
+        for there in "text", "back-1", "diverse", "distilled":
+            (out / there).mkdir(parents=True)
+        scores = out / f"{run}-1" / "scores.json"
+        words = ["make", "-s", "-f", f"train/{name}.mk", f"OUT={out}", str(scores)]
+        # A group of its own, which the signal goes to.
+        made = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, start_new_session=True)
+        assert made.returncode == -signal.SIGTERM, made.stderr
+        assert scores.exists(), made.stderr
 
 
 @pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")

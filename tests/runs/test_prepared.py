@@ -30,6 +30,7 @@ from tf_transformer.experiment.corpus import open_source
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.runs.resuming import find_beginning
+from tf_transformer.tokenizers import TokenizerPair
 
 
 @pytest.fixture
@@ -112,6 +113,31 @@ def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(
     write_pairs(tmp_path, [*PAIRS[:-1], ("Zebras zoom.", "Zebras zoomen.")])
     experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
     assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
+
+
+def test_of_copied_files_nothing_is_learned_or_tokenised_again(short, tmp_path, console, monkeypatch):
+    """Unless other texts were prepared since, here as by a fine-tuning that keeps the tokenizers of its origin."""
+    here = with_data(short, prepared=str(tmp_path / "shared"))
+    experiment.prepare(here, tmp_path / "run", Console(quiet=True))
+    copy = tmp_path / "copy"
+    shutil.copytree(tmp_path / "shared", copy / "shared")
+    for path in tmp_path.glob("*.[de]?"):
+        shutil.copyfile(path, copy / path.name)
+    copied = with_data(short, root=str(copy), prepared=str(copy / "shared"))
+    with monkeypatch.context() as patch:
+        nothing_is_prepared(patch)
+        experiment.prepare(copied, tmp_path / "run", console)
+        patch.setattr(experiment_preparing, "fingerprint", None)  # the second time nothing is read
+        experiment.prepare(copied, tmp_path / "run", console)
+    assert "anew" not in console.file.getvalue()
+    kept = TokenizerPair.load(copy / "shared" / "tokenizer")
+    write_pairs(copy, [*PAIRS[:-1], ("Zebras zoom.", "Zebras zoomen.")])
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment_preparing, "_learned_tokenizers", lambda *given: kept)
+        experiment.prepare(copied, tmp_path / "run", Console(quiet=True))
+    experiment.prepare(copied, tmp_path / "run", console)
+    assert "tokenizer: what was learned differs in the text's files; learning it anew" in console.file.getvalue()
+    assert not TokenizerPair.load(copy / "shared" / "tokenizer").same_as(kept)
 
 
 def test_tokenizers_that_were_not_learned_for_prepared_data_are_not_replaced(short, undisturbed, tmp_path):

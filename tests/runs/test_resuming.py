@@ -1,11 +1,13 @@
 """A new run that begins from the state of another."""
 
+import io
 import shutil
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+from rich.console import Console
 
 from tests.cli.command import contents
 from tests.experiment.small_recipe import ctrl_c_after, on
@@ -65,6 +67,19 @@ def test_another_corpus_is_told(stopped):
 def tokens(run, devices, begin, end):
     """How many target tokens the batches of some steps have."""
     return sum(np.count_nonzero(labels) for _, labels in first_batches(run, end, devices)[begin:])
+
+
+def test_ctrl_c_after_the_last_step_leaves_the_scores_to_the_same_command(stopped, monkeypatch):
+    """It comes while the last state may still be being written."""
+    loaded, run = stopped
+    console = Console(file=io.StringIO(), width=300)
+    with ctrl_c_after():
+        experiment.train(loaded, run.path, console)
+    assert "interrupted; the same command resumes from step 6" in console.file.getvalue()
+    assert run.is_unfinished() and not run.scores.exists()
+    monkeypatch.setattr(keras.Model, "fit", None)
+    experiment.train(loaded, run.path)
+    assert run.scores.is_file() and not run.is_unfinished()
 
 
 @pytest.mark.thorough

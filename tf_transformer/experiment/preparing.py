@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from tf_transformer.data.fingerprint import fingerprint
 from tf_transformer.data.pairs import Pairs, Source, state_of
-from tf_transformer.data.prepared.preparing import locked, prepare_pairs, told_in_one_line
+from tf_transformer.data.prepared.preparing import fingerprint_there, locked, prepare_pairs, told_in_one_line
 from tf_transformer.data.prepared.store import PreparedPairs, PreparedSource
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
@@ -169,7 +170,7 @@ def lines_left_out(source: Source | PreparedSource) -> list[str]:
 
 
 def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Console) -> TokenizerPair:
-    """Those that lie there, if they were learned from the same files in the same way; else new ones."""
+    """Those that lie there, if they were learned from the same texts in the same way; else new ones."""
     wanted = recipe.tokenizer
     learned_from = {
         "task": recipe.task,
@@ -178,13 +179,23 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
         "state": state_of(pairs),
     }
     text = json.dumps(learned_from, indent=2) + "\n"
+    learned_from = json.loads(text)  # as the record has it
     there = folder / "tokenizer"
     with told_in_one_line(folder), locked(folder, console):
-        record = there / LEARNED_FROM
-        if learned_from["state"] and record.is_file() and record.read_text(encoding="utf-8") == text:
-            return TokenizerPair.load(there)
+        record = _read_record(there)
+        changed = [key for key in learned_from if record.get(key) != learned_from[key]]
+        copied = changed == ["state"] and _same_texts(record, pairs, folder)
+        if learned_from["state"] and (not changed or copied):
+            tokenizers = TokenizerPair.load(there)
+            if copied:
+                (there / LEARNED_FROM).write_text(text, encoding="utf-8")
+            return tokenizers
         if there.exists():
             _check_replaceable(there)
+        if record and changed:
+            names = {"tokenizer": "its settings", "state": "the text's files"}
+            what = ", ".join(names.get(key, key) for key in changed)
+            console.print(f"tokenizer: what was learned differs in {what}; learning it anew", highlight=False)
         if recipe.task == "parsing":
             tokenizers = train_parsing_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
         else:
@@ -201,6 +212,25 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
         (partial / LEARNED_FROM).write_text(text, encoding="utf-8")
         put_in_place(partial, there)
     return tokenizers
+
+
+def _read_record(folder: Path) -> dict[str, Any]:
+    """What tokenizers were learned from; nothing where they were not, or the record is damaged."""
+    try:
+        record = json.loads((folder / LEARNED_FROM).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _same_texts(record: dict[str, Any], pairs: Pairs, folder: Path) -> bool:
+    """Whether tokenizers were learned from the texts of these pairs, in files that were copied or moved since.
+
+    The fingerprint of what was prepared tells, if that was of the very files that they were learned from: other texts
+    may have been prepared since with another run's tokenizers.
+    """
+    learned = fingerprint_there(folder / "train", record.get("state"), record["data"])
+    return learned is not None and learned == fingerprint(pairs)
 
 
 def _check_replaceable(folder: Path) -> None:

@@ -19,8 +19,8 @@ from tf_transformer.runs.state import TrainingState
 class Interruption(keras.callbacks.Callback):
     """Ends a training between two steps once a signal has come, and saves its state before.
 
-    In a validation it ends at once: the training then goes on from the state saved before that. A second signal ends
-    everything at once.
+    In a validation it ends at once: the training then goes on from the state saved before that. After the last one it
+    ends once the last state is saved, and is not scored. A second signal ends everything at once.
 
     Args:
         state: saves the state.
@@ -52,6 +52,9 @@ class Interruption(keras.callbacks.Callback):
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
+        # It came when all steps were done, while the last state was being written: no callback has seen it.
+        if self.signal:
+            self._stop()
 
     def _note(self, number: int, frame: Any) -> None:
         again = self.signal is not None

@@ -99,13 +99,23 @@ def known_fingerprint(pairs: Pairs, folder: Path, settings: dict[str, Any]) -> s
         folder: where it is prepared; there may be nothing, or another recipe's.
         settings: as for `prepare_pairs`. A tag and noise change the texts, and not the state of their files.
     """
+    return fingerprint_there(folder, state_of(pairs), settings) or fingerprint(pairs)
+
+
+def fingerprint_there(folder: Path, state: list | None, settings: dict[str, Any]) -> str | None:
+    """The fingerprint of the split that is prepared in a folder; None where none is, or one of other files.
+
+    Args:
+        folder: where it is prepared.
+        state: that of its files.
+        settings: as for `prepare_pairs`.
+    """
     manifest = Manifest.read(folder)
-    state = state_of(pairs)
     if manifest and state and manifest.state == state:
         of_texts = {key: value for key, value in manifest.settings.items() if key not in _OF_TOKENS}
         if of_texts == json.loads(json.dumps(settings)):
             return manifest.fingerprint
-    return fingerprint(pairs)
+    return None
 
 
 def checksum_of(tokenizers) -> str:
