@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.protection.placeholders import PLACEHOLDERS
-from tf_transformer.protection.places import _count_tokens, find_places
+from tf_transformer.protection.places import _count_tokens, _written, find_places
 from tf_transformer.protection.putting_back import put_back
 from tf_transformer.protection.spans import take_out
 from tf_transformer.tokenizers import TokenizerPair, WordPieceTokenizer, train_tokenizers
@@ -92,12 +92,49 @@ def test_the_parts_of_what_is_marked(text, read, span):
         # A term takes the place of the words that are aligned to it; of several, the last ones.
         ("the ⟦old dog|Katze⟧ sees", "der alte Hund sieht", [0, 1, 2, 3], "der Katze sieht"),
         ("⟦old dog|Katze⟧ sees", "alte sieht Hund", [0, 2, 1], "alte sieht Katze"),
+        # The model wrote the term by itself: it stays there, and with it what else is aligned to the text.
+        ("the ⟦dog|Hund⟧ sees", "der Hund sieht eine Katze", [0, 1, 1, 1, 1], "der Hund sieht eine Katze"),
+        ("the ⟦old dog|alte Hund⟧ sees", "der alte Hund sieht", [1, 0, 1, 2], "der alte Hund sieht"),
+        ("the ⟦dog|Hund⟧ sees", "der Hund sieht Hund", [0, 2, 2, 1], "der Hund sieht Hund"),
+        ("the ⟦dog|Hund⟧ sees", "der Hund sieht eine", [0, 2, 2, 1], "der Hund sieht eine"),
+        # But not what it wrote for another term.
+        ("⟦dog|Hund⟧ sees ⟦cat|Hund⟧", "Hund sieht Katze", [0, 1, 2], "Hund sieht Hund"),
         # Nothing is aligned to it: as if the model had not read it.
         ("the ⟦dog|Katze⟧ sees", "der sieht", [0, 2], "der Katze sieht"),
     ],
 )
 def test_by_hand(tokenizers, text, translation, alignment, expected):
     assert written(tokenizers["bpe"], [text], [translation], [alignment]) == [expected]
+
+
+def test_a_term_is_not_written_where_a_longer_word_begins_with_it(tokenizers):
+    texts = ["the ⟦dog|Hund⟧ sees", "the ⟦dog|Hunds⟧ sees"]
+    translations = ["der Hunds sieht", "der Hunds sieht"]
+    expected = ["der Hunds Hund", "der Hunds sieht"]  # where both are aligned, of the words the last one goes
+    assert written(tokenizers["wordpiece"], texts, translations, [[0, 0, 0, 1], [0, 1, 1, 1]]) == expected
+
+
+def test_where_a_term_is_written_is_found_as_by_a_plain_loop(tokenizers):
+    generator, pair = random.Random(1), tokenizers["wordpiece"]
+    terms = ["Hund", "Hunds", "Hund Hund", "der Hund"]
+    for _ in range(30):
+        chosen = [generator.choice(terms) for _ in range(generator.randrange(1, 4))]
+        taken = take_out(["".join(f"⟦dog|{term}⟧ a " for term in chosen)], placeholders=False)
+        tokens = pair.target.tokenize(["".join(generator.choices(["Hund ", "Hunds ", "der "], k=5))]).to_list()[0]
+        aligned = [[generator.random() < 0.3 for _ in tokens] for _ in chosen]
+        starts_word = pair.target.begins_word(tf.constant([tokens]))
+        found = _written(pair.target, taken, tf.constant([tokens]), tf.constant([aligned]), starts_word).numpy()[0]
+        begins = [*starts_word.numpy()[0].tolist(), True]
+        for number, (term, span) in enumerate(zip(pair.target.tokenize(chosen).to_list(), found, strict=True)):
+            best, most = None, -1
+            for start in range(len(tokens) - len(term) + 1):
+                places = range(start, start + len(term))
+                own = sum(aligned[number][place] for place in places)
+                free = not any(row[place] for row in aligned for place in places)
+                whole = begins[start] and begins[start + len(term)]
+                if tokens[start : start + len(term)] == term and whole and (own or free) and own > most:
+                    best, most = places, own
+            assert [place for place in range(len(tokens)) if span[place]] == list(best or [])
 
 
 @pytest.mark.parametrize(

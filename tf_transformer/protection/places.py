@@ -34,7 +34,8 @@ def find_places(
     """Finds a place for each span.
 
     It is that of its placeholder, the first if the model wrote it twice. If the model read a text in place of the span,
-    it is that of the words aligned to this text, which do not stay. Else the alignment of the other tokens tells.
+    it is where the model wrote the span itself for this text; or that of the words aligned to the text, which do not
+    stay. Else the alignment of the other tokens tells.
 
     Args:
         taken: what was taken out of the texts.
@@ -55,9 +56,10 @@ def find_places(
     of_placeholder = _first(_placeholders_of(target, ids, taken.is_span))
     aligned = (alignment[:, None] >= begin[:, :, None]) & (alignment[:, None] < end[:, :, None])
     aligned &= is_token[:, None] & taken.is_replacing[:, :, None]
-    replaced = tf.where(
-        tf.reduce_any(of_placeholder, axis=2, keepdims=True), of_placeholder, _last_words(aligned, starts_word)
-    )
+    written = _written(target, taken, ids, aligned, starts_word | ~is_token)
+    replaced = _last_words(aligned, starts_word)
+    for better in written, of_placeholder:
+        replaced = tf.where(tf.reduce_any(better, axis=2, keepdims=True), better, replaced)
     stays = is_token & ~_is_placeholder(target, ids) & ~tf.reduce_any(replaced, axis=1)
 
     place = tf.where(
@@ -103,6 +105,52 @@ def _with_full_stops(
         ends.append((is_mark & (tf.range(tf.shape(tokens)[1]) == last), last))
     (source_mark, last), (target_mark, _) = ends
     return tf.where(target_mark & tf.reduce_any(source_mark, axis=1, keepdims=True), last, alignment)
+
+
+def _written(target: Tokenizer, taken: Taken, ids: tf.Tensor, aligned: tf.Tensor, starts_word: tf.Tensor) -> tf.Tensor:
+    """Where the model wrote by itself what a span is to be: of all such places the one that is aligned best.
+
+    One that is aligned to no such text at all counts too; one that is aligned to another span's does not.
+
+    Args:
+        target: the tokenizer of the translations.
+        taken: what was taken out of the texts; spans that replace nothing are written nowhere.
+        ids: int32 (batch, length).
+        aligned: bool (batch, spans, length), which tokens are aligned to what the model read for the span.
+        starts_word: bool (batch, length), before which tokens a word ends or begins.
+
+    Returns:
+        bool (batch, spans, length).
+    """
+    spans = tf.where(taken.is_replacing, taken.spans, "")
+    tokens = target.tokenize(tf.reshape(spans, [-1]))
+    shape = tf.concat([tf.shape(spans), [-1]], axis=0)
+    number = tf.reshape(tf.cast(tokens.row_lengths(), tf.int32), tf.shape(spans))[:, :, None]
+    tokens = tf.reshape(tokens.to_tensor(), shape)
+    length = tf.shape(ids)[1]
+    place = tf.range(length)
+    with_end = tf.pad(ids, [[0, 0], [0, 1]], constant_values=-1)  # which is no token
+
+    def matches_too(k: tf.Tensor, begins: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        same = tf.gather(with_end, tf.minimum(place + k, length), axis=1)[:, None] == tokens[:, :, k, None]
+        return k + 1, begins & (same | (k >= number))
+
+    begins = tf.broadcast_to((number > 0) & starts_word[:, None], tf.shape(aligned))
+    _, begins = tf.while_loop(lambda k, _: k < tf.shape(tokens)[2], matches_too, (0, begins))
+    end = tf.minimum(place + number, length)
+    begins &= tf.gather(tf.pad(starts_word, [[0, 0], [0, 1]], constant_values=True), end, batch_dims=1)
+
+    def count(flags: tf.Tensor) -> tf.Tensor:
+        sums = tf.cumsum(tf.pad(tf.cast(flags, tf.int32), [[0, 0], [0, 0], [1, 0]]), axis=2)
+        return tf.gather(sums, end, batch_dims=2) - sums[:, :, :-1]
+
+    # How many of its tokens are aligned to the text of this span, and of any.
+    own = count(aligned)
+    of_any = count(tf.broadcast_to(tf.reduce_any(aligned, axis=1, keepdims=True), tf.shape(aligned)))
+    agreeing = tf.where(begins & ((own > 0) | (of_any == 0)), own + 1, 0)
+    best = tf.argmax(agreeing, axis=2, output_type=tf.int32)[:, :, None]
+    is_written = tf.reduce_any(agreeing > 0, axis=2, keepdims=True)
+    return is_written & (place >= best) & (place < best + number)
 
 
 def _last_words(aligned: tf.Tensor, starts_word: tf.Tensor) -> tf.Tensor:
