@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.commands.translate import SHARD_LINES
-from tf_transformer.session.loading import cores, session_loader, streams_of
+from tf_transformer.cores import cores
+from tf_transformer.session.loading import session_loader, streams_of
 from tf_transformer.shards.job import translate_in_shards
 from tf_transformer.terminal.lines import translation_line
 from tf_transformer.terminal.process import quiet_tensorflow

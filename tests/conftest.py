@@ -84,7 +84,7 @@ def pytest_collection_finish(session) -> None:
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 
-        from tf_transformer.session.loading import cores
+        from tf_transformer.cores import cores
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(cores())

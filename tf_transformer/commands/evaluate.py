@@ -17,8 +17,9 @@ from tf_transformer.commands.options import (
     MODELS_ARGUMENT,
     NO_REPEAT_OPTION,
 )
+from tf_transformer.cores import cores
 from tf_transformer.errors import UserError
-from tf_transformer.session.loading import cores, session_loader, streams_of
+from tf_transformer.session.loading import session_loader, streams_of
 from tf_transformer.terminal.arguments import check_is_no_file, given
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.printed_scores import show_scores

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tf_transformer.cores import cores
 from tf_transformer.export.formats import is_saved_model
 
 if TYPE_CHECKING:
@@ -41,10 +41,6 @@ def session_loader(
         return load_in_session(path, name, streams=cores(), optimise=optimise)
 
     return load
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def streams_of(engine: str) -> int:
