@@ -57,7 +57,7 @@ def main() -> None:
         from tf_transformer.translation.texts import translate_texts
 
     function = load_translate(arguments.model, {"beam_size": arguments.beam_size}, arguments.engine, load)
-    streams = streams_of(arguments.engine)
+    streams = streams_of(function)
     texts = list(islice(cycle(arguments.file.read_text(encoding="utf-8").split("\n")[:-1]), arguments.lines))
     decode(function, texts[:2_000], streams)  # what is done once, as the first batches come
     print(f"{arguments.lines:,} lines, {arguments.engine}, beam {arguments.beam_size}, {cores()} cores", flush=True)

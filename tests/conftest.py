@@ -154,7 +154,10 @@ def eager() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """CTranslate2 has one thread: those that wait for each other take the time of tests that run beside these."""
+    """CTranslate2 has one thread where nobody says how many, as for samples.
+
+    Those that wait for each other take the time of tests that run beside these.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         yield

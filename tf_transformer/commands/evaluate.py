@@ -131,9 +131,10 @@ def evaluate(
         _show_and_keep({**where, **scores}, run, as_json)
     else:
         translate = load_translate(models, changes, engine, load)
-        scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, streams_of(engine), tokenize)
+        streams = streams_of(translate)
+        scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, streams, tokenize)
         if perturb:
-            scores["perturbed"] = evaluate_perturbed(translate, pairs, batch_size, streams_of(engine), tokenize)
+            scores["perturbed"] = evaluate_perturbed(translate, pairs, batch_size, streams, tokenize)
         show_scores({**where, **scores}, as_json)
 
 
