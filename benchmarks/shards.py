@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.commands.translate import SHARD_LINES
-from tf_transformer.session.loading import cores, session_loader, streams_of
+from tf_transformer.cores import cores
+from tf_transformer.session.loading import session_loader, streams_of
 from tf_transformer.shards.job import translate_in_shards
 from tf_transformer.terminal.lines import translation_line
 from tf_transformer.terminal.process import quiet_tensorflow
@@ -56,7 +57,7 @@ def main() -> None:
         from tf_transformer.translation.texts import translate_texts
 
     function = load_translate(arguments.model, {"beam_size": arguments.beam_size}, arguments.engine, load)
-    streams = streams_of(arguments.engine)
+    streams = streams_of(function)
     texts = list(islice(cycle(arguments.file.read_text(encoding="utf-8").split("\n")[:-1]), arguments.lines))
     decode(function, texts[:2_000], streams)  # what is done once, as the first batches come
     print(f"{arguments.lines:,} lines, {arguments.engine}, beam {arguments.beam_size}, {cores()} cores", flush=True)

@@ -84,7 +84,7 @@ def pytest_collection_finish(session) -> None:
     if "tensorflow" in sys.modules:
         import tensorflow as tf
 
-        from tf_transformer.session.loading import cores
+        from tf_transformer.cores import cores
 
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(cores())
@@ -154,7 +154,10 @@ def eager() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """CTranslate2 has one thread: those that wait for each other take the time of tests that run beside these."""
+    """CTranslate2 has one thread where nobody says how many, as for samples.
+
+    Those that wait for each other take the time of tests that run beside these.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         yield

@@ -148,9 +148,8 @@ def test_sampling_and_many_jobs(command, tiny_saved_model, monolingual, tmp_path
     assert {source for source, _ in sides(tmp_path / "back")} <= set(sampled)
 
 
-def test_with_ctranslate2(command, tiny_run_directory, monolingual, tmp_path, monkeypatch):
+def test_with_ctranslate2(command, tiny_run_directory, monolingual, tmp_path):
     pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     model = export_run_ctranslate2(tiny_run_directory, tmp_path / "model")
     words = ["backtranslate", model, monolingual, tmp_path / "back", "--engine", "ctranslate2"]
     assert command(*words).status == 0

@@ -1,15 +1,18 @@
 """CTranslate2 by the command: exporting for it, translating and scoring with it."""
 
 import json
+import threading
 
 import pytest
 
+from tests.bounded import SECONDS
 from tests.cli.command import assert_mistake, contents
 from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 from tf_transformer.experiment import export_run_ctranslate2
+from tf_transformer.export import ctranslate2_engine
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
-pytestmark = pytest.mark.usefixtures("one_thread", "loaded_once")
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,25 @@ def test_evaluate_with_ctranslate2(command, ctranslate2_model, tmp_path):
     scores = json.loads(outcome.out)
     assert scores["bleu"] == pytest.approx(100)
     assert (scores["alpha"], scores["sentences"]) == (0.5, len(PAIRS))
+
+
+def test_ctranslate2_searches_a_batch_on_each_core(command, ctranslate2_model, tmp_path, monkeypatch):
+    """Each of two waits here until the other has begun."""
+    both, engine = threading.Barrier(2), ctranslate2_engine.CTranslate2Engine
+    search = engine.__call__
+
+    def together(self, texts):
+        both.wait(SECONDS)
+        return search(self, texts)
+
+    monkeypatch.setattr(ctranslate2_engine, "cores", lambda: 2)
+    monkeypatch.setattr(engine, "__call__", together)
+    source, reference = write_pairs(tmp_path)
+    words = ["--engine", "ctranslate2", "--batch-size", (len(PAIRS) + 1) // 2]
+    translated = command("translate", ctranslate2_model, source, *words)
+    assert translated.lines == [target for _, target in PAIRS]
+    words += ["--source", source, "--reference", reference, "--json"]
+    assert json.loads(command("evaluate", ctranslate2_model, *words).out)["bleu"] == pytest.approx(100)
 
 
 def test_what_ctranslate2_can_not_do(command, ctranslate2_model, tiny_run_directory, tiny_saved_model):

@@ -135,9 +135,8 @@ def test_a_sentence_too_long_stops_it_and_with_cut_it_goes_on(command, tiny_save
     assert outcome.out == command("translate", tiny_saved_model, file, "--cut").out
 
 
-def test_with_ctranslate2(command, tiny_run_directory, sources, tmp_path, monkeypatch):
+def test_with_ctranslate2(command, tiny_run_directory, sources, tmp_path):
     pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     words = ["translate", export_run_ctranslate2(tiny_run_directory, tmp_path / "model"), sources]
     words += ["--engine", "ctranslate2"]
     outcome = command(*words, "--shards", tmp_path / "shards", "--shard-lines", 30)

@@ -17,8 +17,9 @@ from tf_transformer.commands.options import (
     MODELS_ARGUMENT,
     NO_REPEAT_OPTION,
 )
+from tf_transformer.cores import cores
 from tf_transformer.errors import UserError
-from tf_transformer.session.loading import cores, session_loader, streams_of
+from tf_transformer.session.loading import session_loader, streams_of
 from tf_transformer.terminal.arguments import check_is_no_file, given
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.printed_scores import show_scores
@@ -130,9 +131,10 @@ def evaluate(
         _show_and_keep({**where, **scores}, run, as_json)
     else:
         translate = load_translate(models, changes, engine, load)
-        scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, streams_of(engine), tokenize)
+        streams = streams_of(translate)
+        scores, _ = evaluate_translations(translate, pairs, lowercase, batch_size, streams, tokenize)
         if perturb:
-            scores["perturbed"] = evaluate_perturbed(translate, pairs, batch_size, streams_of(engine), tokenize)
+            scores["perturbed"] = evaluate_perturbed(translate, pairs, batch_size, streams, tokenize)
         show_scores({**where, **scores}, as_json)
 
 

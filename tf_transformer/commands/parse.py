@@ -17,9 +17,10 @@ from tf_transformer.commands.options import (
     GRAMMAR_OPTION,
     MODEL_ARGUMENT,
 )
+from tf_transformer.cores import cores
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_new
-from tf_transformer.session.loading import cores, session_loader
+from tf_transformer.session.loading import session_loader
 from tf_transformer.terminal.arguments import check_is_no_file, check_new_page_and_image, given
 from tf_transformer.terminal.lines import open_sentences, read_lines, telling_progress
 from tf_transformer.terminal.notes import notes

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from tf_transformer.commands.app import app
+from tf_transformer.cores import cores
 from tf_transformer.errors import UserError
 from tf_transformer.server.batching import BatchLimits
 from tf_transformer.server.settings import Settings
-from tf_transformer.session.loading import cores
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import keep_what_xla_compiles, quiet_tensorflow
 

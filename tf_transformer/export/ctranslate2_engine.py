@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_transformer.cores import cores
 from tf_transformer.decoding.options import DecodingOptions, check_positions
 from tf_transformer.errors import UserError, reason
 from tf_transformer.export.ctranslate2 import SETTINGS, TOKENIZER, import_ctranslate2
@@ -28,6 +29,8 @@ class CTranslate2Engine:
     Its probabilities are shares of what may be said at a step. So they leave padding out, and the closing token before
     the minimum length, where ours count them; for a trained model that is less than a thousandth of a score.
 
+    It may be called from several threads.
+
     Args:
         translator: a `ctranslate2.Translator`.
         tokenizers: the tokenizers of its model.
@@ -44,6 +47,11 @@ class CTranslate2Engine:
         self._source_pieces = source.pieces(list(range(source.vocab_size)))
         self._target_pieces = target.pieces(list(range(target.vocab_size)))
         self._target_ids = {piece: id_ for id_, piece in enumerate(self._target_pieces)}
+
+    @property
+    def streams(self) -> int:
+        """How many batches it works on at once, each for a thread that calls it."""
+        return self.translator.num_translators
 
     def __call__(self, texts: Any) -> dict[str, tf.Tensor]:
         """Translates; see `Translator.translate`.
@@ -139,7 +147,9 @@ def _longest(hypotheses: list[Hypothesis]) -> int:
 def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None = None) -> CTranslate2Engine:
     """Loads what `export_ctranslate2` wrote.
 
-    A seed holds for a loaded model: loaded again, it gives the same samples for the same calls.
+    It searches as many batches at once as there are cores, if it is called from as many threads; the weights are there
+    once. Samples it draws for one batch after another: a seed holds for a loaded model, which, loaded again, gives the
+    same samples for the same calls.
 
     Args:
         path: the folder.
@@ -183,10 +193,12 @@ def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None 
     options = exported.changed(**(changes or {}))
     _check(options, positions)
     tokenizers = TokenizerPair.load(path / TOKENIZER)
-    # A thread draws from a generator of its own, which is seeded when it is made.
+    # A thread draws from a generator of its own, which is seeded when it is made: samples have one worker. A search has
+    # one on each core, with one thread: as for TensorFlow, the operations of a step are too small to be split.
     ctranslate2.set_random_seed(options.seed)
+    threads = {} if options.temperature else {"inter_threads": cores(), "intra_threads": 1}
     try:
-        translator = ctranslate2.Translator(str(path))
+        translator = ctranslate2.Translator(str(path), **threads)
     except (RuntimeError, ValueError) as error:
         raise UserError(f"{path}: CTranslate2 can't load the model ({reason(error)}); export it again") from error
     return CTranslate2Engine(translator, tokenizers, positions, options)

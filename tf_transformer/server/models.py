@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tf_transformer.cores import cores
 from tf_transformer.errors import UserError, reason
 from tf_transformer.export.formats import numbered_versions
 from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceeded
 from tf_transformer.server.metrics import Metrics
 from tf_transformer.server.requests import together
 from tf_transformer.server.versions import Version, kind_of, load_version
-from tf_transformer.session.loading import cores
 from tf_transformer.translation.texts import Translation
 
 log = logging.getLogger("tf_transformer.server")

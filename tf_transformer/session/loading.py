@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tf_transformer.cores import cores
 from tf_transformer.export.formats import is_saved_model
 
 if TYPE_CHECKING:
     from tf_transformer.session.signature import Signature
     from tf_transformer.translation.loading import LoadSignature
+    from tf_transformer.translation.texts import Translate
 
 
 def session_loader(
@@ -43,10 +44,6 @@ def session_loader(
     return load
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def streams_of(engine: str) -> int:
-    """Number of batches to process at once; CTranslate2 uses threads of its own."""
-    return cores() if engine == "tensorflow" else 1
+def streams_of(translate: Translate) -> int:
+    """Number of batches to process at once: one on each core, unless what translates has a number of its own."""
+    return getattr(translate, "streams", cores())

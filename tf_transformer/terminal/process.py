@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from tf_transformer.session.loading import cores
+from tf_transformer.cores import bound_cores, cores
 
 
 def speak_utf8() -> None:
@@ -58,12 +58,16 @@ def quiet_tensorflow(streams: bool = False, session: bool = False) -> Iterator[N
     With `streams`, TensorFlow works on several batches at once, each in one thread: the operations of a decoding step
     are too small to be split over threads, and oneDNN makes them slower (figures: benchmarks/README.md).
 
+    Without, an operation has as many threads as there are cores, a container's quota counted.
+
     With `session`, TensorFlow's library is loaded without TensorFlow for Python; see `tf_transformer.session`.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if streams:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    elif cores() < bound_cores():  # TensorFlow knows nothing of quotas
+        os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(cores()))
     with _silent_standard_error():
         if session:
             from tf_transformer.session.c_api import library

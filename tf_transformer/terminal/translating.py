@@ -52,11 +52,11 @@ def load_translations(
         from tf_transformer.translation.texts import translate_texts
 
     function = load_translate(models, changes, engine, load)
+    streams, window = streams_of(function), WINDOW_BATCHES * batch_size
     if terms:
         function = terms.applied(function)
     language = source_language(models[0]) if paragraphs else None
     _tell_wider_beam(models[0], changes)
-    streams, window = streams_of(engine), WINDOW_BATCHES * batch_size
 
     def translate_lines(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[Translation]:
         return translate_texts(function, [line for _, line in lines], batch_size, streams, advance, window)

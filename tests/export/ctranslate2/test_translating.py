@@ -337,6 +337,16 @@ def test_a_seed_tells_what_is_drawn(separate):
     assert drawn(1) == drawn(1) != drawn(2)
 
 
+def test_a_search_has_a_worker_a_core_and_samples_have_one(separate, monkeypatch):
+    """As a seed belongs to a worker. Called from several threads, it says what it says in one."""
+    monkeypatch.setattr("tf_transformer.export.ctranslate2_engine.cores", lambda: 3)
+    assert load_ctranslate2(separate[2], vars(replace(GREEDY, temperature=1.0))).streams == 1
+    engine = load_ctranslate2(separate[2], vars(BEAM))
+    assert engine.streams == 3
+    one, three = (list(translate_texts(engine, TEXTS * 10, batch_size=4, streams=streams)) for streams in (1, 3))
+    assert one == three
+
+
 def test_it_translates_as_translate_texts_asks(separate):
     engine = load_ctranslate2(separate[2], vars(BEAM))
     translations = list(translate_texts(engine, TEXTS, batch_size=2))

@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import itertools
 import json
-import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from rich.console import Console
 
+from tf_transformer.cores import cores
 from tf_transformer.data.aligned import rows_of
 from tf_transformer.data.filters import BAD_RATIO, EMPTY, KEPT, REMEMBERED, TOO_LONG, PairCounts, check_limits
 from tf_transformer.data.fingerprint import Fingerprint, fingerprint
@@ -243,14 +243,14 @@ def _make_parts(
 ) -> list[Path]:
     """Makes the parts of a source, the first of which has the number `first`; gives their files."""
     stream, paths, under_way = rows_of(source.pairs), [], deque()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = ThreadPoolExecutor(cores)
+    at_once = cores()
+    threads = ThreadPoolExecutor(at_once)
     try:
         while chunk := list(itertools.islice(stream, PART)):
             looked_at.add(chunk)
             paths.append(parts / f"{first + len(paths):06d}.npz")
             under_way.append((threads.submit(make, chunk, paths[-1], looked_at.checksum), len(chunk)))
-            if len(under_way) > 2 * cores:  # no more are held in memory
+            if len(under_way) > 2 * at_once:  # no more are held in memory
                 _wait_for_first(under_way, advance)
         while under_way:
             _wait_for_first(under_way, advance)
