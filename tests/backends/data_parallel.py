@@ -1,16 +1,26 @@
 """What `conftest.py` runs on JAX with two devices: a training on one of them or on both, to compare.
 
-`python -m tests.backends.data_parallel FILE FOLDER NUMBER` writes weights and figures to FILE (.npz); and what is told
-there of a translator, and of a training from a recipe, whose run would be in FOLDER.
+`python -m tests.backends.data_parallel FILE FOLDER NUMBER` writes weights and figures to FILE (.npz); what is told
+there of a translator, and of a training from a recipe, whose run would be in FOLDER; and what positions a layer adds
+that was made for any length, as by `export`.
 """
 
 import sys
 
+import jax
 import keras
 import numpy as np
 
 from tests.backends.program import ARGUMENTS, LABELS, SOURCE, TARGET, compiled, transformer
-from tf_transformer import SmoothedCrossEntropy, Translator, UserError, experiment, load_recipe, train_tokenizers
+from tf_transformer import (
+    PositionEncoding,
+    SmoothedCrossEntropy,
+    Translator,
+    UserError,
+    experiment,
+    load_recipe,
+    train_tokenizers,
+)
 
 STEPS = 20
 
@@ -46,5 +56,16 @@ def told(folder):
             yield f"told/{name}", str(error)
 
 
+def positions():
+    """Of five tokens, by the layer itself and by what was made of it; and by that of more tokens than it is for."""
+    layer, tokens = PositionEncoding("learned", 7), np.zeros((1, 5, 4), "float32")
+    yield "positions/layer", layer(tokens)
+    shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, length, 4"), "float32")
+    made = jax.export.export(jax.jit(layer.__call__))(shape)
+    yield "positions/made", made.call(tokens)
+    yield "positions/too long", made.call(np.zeros((1, 8, 4), "float32"))
+
+
 if __name__ == "__main__":
-    np.savez(sys.argv[1], **dict(told(sys.argv[2])), **dict(outcome(int(sys.argv[3]))))
+    found = {**dict(told(sys.argv[2])), **dict(positions()), **dict(outcome(int(sys.argv[3])))}
+    np.savez(sys.argv[1], **found)

@@ -33,3 +33,10 @@ def test_one_device_has_the_weights_of_one(found_on_one):
 
 def test_both_devices_have_the_weights(found):
     assert set(part(found, "devices/").values()) == {2}
+
+
+def test_a_layer_made_for_any_length_gives_each_token_its_position(found):
+    """Beyond the last one no number, which JAX can't refuse."""
+    np.testing.assert_allclose(found["positions/made"], found["positions/layer"], rtol=0, atol=1e-6)
+    too_long = found["positions/too long"][0]
+    assert np.isfinite(too_long[:7]).all() and np.isnan(too_long[7]).all()

@@ -231,11 +231,12 @@ def test_a_model_that_a_translator_built_trains_on_all_devices():
 
 
 @pytest.mark.slow  # a translator builds it there in the test above
-def test_a_model_may_be_built_outside_of_its_scope():
+@pytest.mark.parametrize("tree_state", [None, [[3, 7], [4], [5], [6]]], ids=["translates", "parses"])
+def test_a_model_may_be_built_outside_of_its_scope(tree_state):
     """What comes to mind before a look at its summary, say."""
     strategy = make_strategy("mirrored")
     with strategy.scope():
-        model = Transformer(1, 8, 2, 16, 20, 20, dropout_rate=0.0, max_length=16)
+        model = Transformer(1, 8, 2, 16, 20, 20, dropout_rate=0.0, max_length=16, tree_state=tree_state)
         model.compile(sgd(), SmoothedCrossEntropy(), jit_compile=False)
     model.build(((None, None), (None, None)))
     ids = np.full((2, 4), 7, "int32")

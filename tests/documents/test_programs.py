@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from keras import ops
 
 from tests.documents.reading import PAGES, ROOT, blocks_of, replaced
 from tests.eager import eagerly
@@ -114,6 +116,23 @@ def test_programs_run_in_their_order(page, folder, tiny_run_directory, tmp_path_
         assert (folder / "savedmodels" / "from_python" / "1" / "saved_model.pb").is_file()
     if page == "docs/tensorboard.md":
         assert list((folder / "logs" / "attention").glob("*tfevents*"))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_another_model_steps_as_a_whole_in_any_precision(dtype):
+    """Its first block has the model. A recipe may ask for mixed precision."""
+    block, *_ = blocks_of("docs/another_model.md", "python")
+    namespace = {}
+    run_blocks([block], namespace)
+    model = namespace["ConvolutionalModel"](1, 16, 2, 32, 20, 20, dtype=dtype)
+    source, target = np.random.default_rng(0).integers(4, 20, (2, 3, 6)).astype("int32")
+    expected, stepper = model((source, target)), model.stepper()
+    cache = stepper.start_cache(source)
+    for position in range(target.shape[1]):
+        logits, cache = stepper.step(target[:, position], position, cache, np.ones((1, 1, position + 1), bool))
+        near = {"rtol": 0, "atol": 1e-5 if dtype == "float32" else 0.05}
+        np.testing.assert_allclose(*(ops.cast(each, "float32") for each in (logits, expected[:, position])), **near)
 
 
 # -- the example of training from Python, as it stands ----

@@ -22,6 +22,13 @@ def test_pieces_of_wordpiece():
     assert words(source, target, [1, 2, 3, 4]) == [("gewächshaus", ["greenhouse"]), (".", ["."])]
 
 
+@pytest.mark.parametrize("end", [["[END]"], []], ids=["whole", "stopped"])
+def test_the_tokens_of_a_tree_are_words(end):
+    source, target = ["▁The", "▁dog", "s", "</s>"], ["(S", "(NP", "XX", *end]
+    expected = [("(S", ["dogs"]), ("(NP", ["The"]), ("XX", ["dogs"])]
+    assert words(source, target, [2, 0, 1, 3][: len(target)]) == expected
+
+
 @pytest.mark.parametrize("alignment", [[-1, -1], [2, 2]])
 def test_what_goes_with_nothing(alignment):
     """-1 is nothing, and so is the closing token."""

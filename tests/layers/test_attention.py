@@ -69,6 +69,14 @@ def test_attention_takes_any_mask_that_broadcasts(shape):
     )
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "bool"])
+def test_values_may_be_whole_numbers(dtype):
+    query, key, value = normal(1, 2, 3, 4), normal(1, 2, 5, 4), random.integers(0, 9, (1, 2, 5, 6)).astype(dtype)
+    output, weights = scaled_dot_product_attention(query, key, value, return_attention_scores=True)
+    assert output.dtype == weights.dtype == "float32"
+    np.testing.assert_array_equal(output, scaled_dot_product_attention(query, key, value.astype("float32")))
+
+
 def test_the_scores_come_only_when_asked_for():
     x = normal(1, 2, 3, 4)
     alone = scaled_dot_product_attention(x, x, x)

@@ -218,6 +218,16 @@ def test_the_loss_of_trees_needs_the_state():
         Transformer(**SIZES, **VOCABULARIES, tree_loss=0.5)
 
 
+def test_a_step_that_cannot_add_the_loss_of_the_trees_refuses():
+    """That of Keras, over logits."""
+    model = model_of(tree_loss=0.5)
+    metrics = [keras.metrics.SparseCategoricalAccuracy()]
+    model.compile(keras.optimizers.SGD(0.0), SmoothedCrossEntropy(0.1), metrics=metrics, run_eagerly=True)
+    ids = np.array([[5, 6, 7, 3]])
+    with pytest.raises(ValueError, match="^r_drop, tree_loss, .* need the loss SmoothedCrossEntropy, no metrics but"):
+        model.train_on_batch((ids, ids), ids)
+
+
 def model_of(**changes):
     keras.utils.set_random_seed(0)
     model = Transformer(**SIZES, **VOCABULARIES, tree_state=TOLD, **changes)

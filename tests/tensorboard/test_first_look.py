@@ -46,6 +46,21 @@ PIXEL_ROW = """async image => {
 }"""
 
 
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (["▁A", "▁dog", "s", "</s>"], ["(S", "(NP", "XX", ")NP", ")S", "[END]"]),
+        (["▁A", "</s>"], ["(S", "(NP"]),
+        (["▁(", "a", ")", "</s>"], ["▁(", "b", "</s>"]),
+        (["(", "a", "##b", "[END]"], ["(", "c", "##d", "[END]"]),
+    ],
+    ids=["tree", "stopped", "sentencepiece", "wordpiece"],
+)
+def test_tokens_are_shown_as_in_pictures(tmp_path, new_page, source, target):
+    page = make_page(tmp_path, new_page, source, target, layers=1, heads=1)
+    assert page.locator(".chip").all_text_contents() == sum(shown(source, target), [])
+
+
 @pytest.fixture(params=["Light", "Dark"])
 def themed(tab, request):
     """The tab in either theme."""

@@ -119,6 +119,26 @@ def test_the_gradient_is_that_of_the_plain_formula(label_smoothing):
     np.testing.assert_allclose(gradient, expected_gradient, rtol=0, atol=1e-6)
 
 
+def test_the_mask_of_a_model_s_output_changes_nothing():
+    """Padding is told by the labels."""
+    labels, logits = examples(11)
+    masked = tf.convert_to_tensor(logits)
+    masked._keras_mask = tf.constant(labels != 0)  # as Keras keeps it
+    value = SmoothedCrossEntropy(0.1)(labels, masked)
+    assert value.shape == () and float(value) == pytest.approx(by_definition(labels, logits, 0.1), rel=2e-6)
+
+
+@pytest.mark.thorough
+def test_a_model_of_keras_s_layers_that_mask_trains_on_the_same_loss():
+    layers = [keras.layers.Embedding(11, 8, mask_zero=True), keras.layers.LSTM(8, return_sequences=True)]
+    model = keras.Sequential([*layers, keras.layers.Dense(11)])
+    model.compile(keras.optimizers.SGD(0.0), SmoothedCrossEntropy(0.1), run_eagerly=True)
+    labels, _ = examples(11)
+    expected = by_definition(labels, model(labels), 0.1)
+    assert model.train_on_batch(labels, labels) == pytest.approx(expected, rel=1e-5)
+    assert model.test_on_batch(labels, labels) == pytest.approx(expected, rel=1e-5)
+
+
 def test_padding_alone_is_no_loss():
     _, logits = examples(7)
     value, gradient = value_and_gradient(SmoothedCrossEntropy(), np.zeros(logits.shape[:2], "int32"), logits)

@@ -18,7 +18,7 @@ def shown(*sides: Sequence[str]) -> list[list[str]]:
     """One text for each token of a sentence and its translation.
 
     Args:
-        sides: the tokens of each, by the same kind of tokenizer.
+        sides: the tokens of each, by the same kind of tokenizer, or a parser's tree, whose tokens are words.
 
     Returns:
         The texts of each.
@@ -28,9 +28,24 @@ def shown(*sides: Sequence[str]) -> list[list[str]]:
         [['A', 'green', '·house', '·.', '</s>'], ['Ein', 'Haus']]
         >>> shown(["a", "green", "##house", "."])
         [['a', 'green', '·house', '.']]
+        >>> shown(["▁A", "▁dog", "s", "</s>"], ["(NP", "XX", "XX", ")NP", "[END]"])
+        [['A', 'dog', '·s', '</s>'], ['(NP', 'XX', 'XX', ')NP', '[END]']]
     """
-    has_blanks = any(token.startswith(BLANK) for tokens in sides for token in tokens)
-    return [[(_sentence_piece if has_blanks else _word_piece)(token) for token in tokens] for tokens in sides]
+    has_blanks = any(map(_has_blanks, sides))
+    return [
+        [(_sentence_piece if has_blanks and not _is_tree(tokens) else _word_piece)(token) for token in tokens]
+        for tokens in sides
+    ]
+
+
+def _has_blanks(tokens: Sequence[str]) -> bool:
+    return any(token.startswith(BLANK) for token in tokens)
+
+
+def _is_tree(tokens: Sequence[str]) -> bool:
+    """Whether they are a parser's, which may have been stopped before the closing token."""
+    opens = bool(tokens) and tokens[0].startswith("(")
+    return not _has_blanks(tokens) and (opens or "[END]" in tokens)
 
 
 def _word_piece(token: str) -> str:

@@ -48,6 +48,8 @@ def scaled_dot_product_attention(
         TensorShape([1, 1, 3, 4])
     """
     value = ops.convert_to_tensor(value)
+    # The weights get its dtype, and as whole numbers they would be 0.
+    value = ops.cast(value, keras.backend.result_type(value.dtype, float))
     weights = _attention_weights(query, key, attention_mask, value.dtype)
     output = ops.matmul(weights, value)
     return (output, weights) if return_attention_scores else output

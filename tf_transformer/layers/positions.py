@@ -80,7 +80,9 @@ class PositionEncoding(keras.layers.Layer):
         table = ops.convert_to_tensor(self.table, dtype=self.compute_dtype)
         length = self._checked(shape_of(x)[1])
         if keras.backend.backend() == "jax" and not isinstance(length, int):
-            return x + table[:1]  # Keras works out shapes alone, with a length that JAX compares with nothing
+            # Unknown where Keras works out shapes, or exports. JAX cuts no slice of it, and compares it with nothing;
+            # what is looked up beyond the last position is NaN.
+            return x + ops.take(table, ops.arange(length), axis=0)
         # Unlike an index, a slice can't be cut short: one position would be every token's then.
         return x + ops.slice(table, (0, 0), (length, table.shape[1]))
 

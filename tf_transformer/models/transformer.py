@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from tf_transformer.decoding.stepper import Stepper
+from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.layers.arguments import NORM_EPSILON, check_head
 from tf_transformer.layers.decoder import Decoder
 from tf_transformer.layers.embedding import TokenEmbedding
@@ -179,7 +180,8 @@ class Transformer(SequenceModel):
         super().build(input_shape)
         if self.told is not None:
             source_shape, target_shape, *_ = input_shape
-            self.told.build(source_shape, target_shape, (*source_shape, self.d_model))
+            with scope_of(self):
+                self.told.build(source_shape, target_shape, (*source_shape, self.d_model))
 
     @classmethod
     def from_preset(cls, name: str, *, input_vocab_size: int, target_vocab_size: int, **changes: Any) -> Transformer:

@@ -57,8 +57,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
             raise ValueError(f"r_drop must be 0 or more, got {r_drop!r}")
         if not 0 <= alignment_weight < float("inf"):
             raise ValueError(f"alignment_weight must be 0 or more, got {alignment_weight!r}")
-        # The sum is of the one number that `call` returns. Labels are cast to this dtype too: in half precision, as
-        # `keras.config.set_floatx` may have it, they would be rounded to other tokens.
+        # `call` is given its arguments in this dtype, labels too: in half precision, as `keras.config.set_floatx` may
+        # have it, they would be rounded to other tokens.
         super().__init__(name=name, reduction="sum", dtype="float32")
         self.label_smoothing = label_smoothing
         self.r_drop = r_drop
@@ -66,9 +66,12 @@ class SmoothedCrossEntropy(keras.losses.Loss):
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """Works out the loss, as `call` does."""
+        # Keras's own would multiply the one number that `call` returns by sample weights, and by the mask that the
+        # output of a model with `Embedding(mask_zero=True)` carries.
+        y_true, y_pred = (ops.convert_to_tensor(each, dtype=self.dtype) for each in (y_true, y_pred))
         if sample_weight is None:
-            return super().__call__(y_true, y_pred)
-        return self.call(y_true, y_pred, sample_weight)  # Keras would weigh the one number that it returns
+            return self.call(y_true, y_pred)
+        return self.call(y_true, y_pred, sample_weight)
 
     def call(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """Works out the loss.

@@ -33,11 +33,13 @@ class ProjectingSteps:
             operation. The update is that of the whole batch here too. On the TensorFlow backend only. Saved likewise.
         alignment_head: the decoder's layer and the head, both counted from 0, whose attention to the source is the
             model's alignment, and learns from alignments beside the labels (`alignment_loss`); None for none.
+        tree_loss: the weight of a parser's further loss, which only these steps add; 0 for none.
     """
 
     gradient_accumulation = 1
     parallel_parts = 1
     alignment_head: tuple[int, int] | None = None
+    tree_loss = 0.0
     _loss_weights = (1.0,)
 
     @property
@@ -92,12 +94,12 @@ class ProjectingSteps:
             raise ValueError("XLA can't compile a step that several devices share: compile with jit_compile=False")
         x, y, sample_weight = _unpacked(data)
         if not self._can_project(y, sample_weight):
-            if self._r_drop() or self._parts() > 1 or labels_and_alignment(y)[1] is not None:
+            if self._r_drop() or self.tree_loss or self._parts() > 1 or labels_and_alignment(y)[1] is not None:
                 raise ValueError(
-                    "r_drop, gradient_accumulation, parallel_parts and alignments need the loss SmoothedCrossEntropy, "
-                    "no metrics but Perplexity, TokenAccuracy, TokenCount and AlignmentLoss, no sample weights and a "
-                    "Transformer whose call, project, compute_loss and compute_metrics no subclass has changed; leave "
-                    "the others out, or these options"
+                    "r_drop, tree_loss, gradient_accumulation, parallel_parts and alignments need the loss "
+                    "SmoothedCrossEntropy, no metrics but Perplexity, TokenAccuracy, TokenCount and AlignmentLoss, no "
+                    "sample weights and a Transformer whose call, project, compute_loss and compute_metrics no "
+                    "subclass has changed; leave the others out, or these options"
                 )
             return super().train_step(*state, data)
         with self._at_work():
