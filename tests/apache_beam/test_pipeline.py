@@ -81,8 +81,7 @@ def check(output, sources) -> None:
 
 
 @pytest.mark.parametrize("engine", ["tensorflow", "ctranslate2"])
-def test_with_several_processes(tiny_run_directory, tiny_saved_model, sources, tmp_path, monkeypatch, engine):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def test_with_several_processes(tiny_run_directory, tiny_saved_model, sources, tmp_path, engine):
     model = tiny_saved_model
     if engine == "ctranslate2":
         pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")

@@ -97,8 +97,9 @@ def test_the_parts_of_what_is_marked(text, read, span):
         ("the ⟦old dog|alte Hund⟧ sees", "der alte Hund sieht", [1, 0, 1, 2], "der alte Hund sieht"),
         ("the ⟦dog|Hund⟧ sees", "der Hund sieht Hund", [0, 2, 2, 1], "der Hund sieht Hund"),
         ("the ⟦dog|Hund⟧ sees", "der Hund sieht eine", [0, 2, 2, 1], "der Hund sieht eine"),
-        # But not what it wrote for another term.
+        # But not what it wrote for another term, or for a word elsewhere.
         ("⟦dog|Hund⟧ sees ⟦cat|Hund⟧", "Hund sieht Katze", [0, 1, 2], "Hund sieht Hund"),
+        ("⟦dog|Hund⟧ sees the old cat", "Katze sieht der alte Hund", [0, 1, 2, 3, 4], "Hund sieht der alte Hund"),
         # Nothing is aligned to it: as if the model had not read it.
         ("the ⟦dog|Katze⟧ sees", "der sieht", [0, 2], "der Katze sieht"),
     ],
@@ -114,6 +115,18 @@ def test_a_term_is_not_written_where_a_longer_word_begins_with_it(tokenizers):
     assert written(tokenizers["wordpiece"], texts, translations, [[0, 0, 0, 1], [0, 1, 1, 1]]) == expected
 
 
+def test_a_term_of_unknown_or_of_too_many_tokens_is_written_nowhere(tokenizers):
+    texts = ["the ⟦dog|Ω⟧ sees", f"the ⟦dog|{'Hund ' * 9}⟧ sees", "the ⟦dog|⟧ sees"]
+    taken = take_out(texts, placeholders=False)
+    ids = tf.constant([[1, 1, 1], *2 * [tokenizers["wordpiece"].target.tokenize(["Hund Hund Hund"]).to_list()[0]]])
+    everywhere = tf.fill([3, 1, 3], True)
+    found = _written(tokenizers["wordpiece"].target, taken, ids, everywhere, everywhere, tf.fill([3, 3], True))
+    assert found.shape == (3, 1, 3) and not found.numpy().any()
+    none = take_out(["the dog"], placeholders=False)
+    nothing = tf.fill([1, 0, 3], True)
+    assert _written(tokenizers["wordpiece"].target, none, ids[:1], nothing, nothing, ids[:1] > 0).shape == (1, 0, 3)
+
+
 def test_where_a_term_is_written_is_found_as_by_a_plain_loop(tokenizers):
     generator, pair = random.Random(1), tokenizers["wordpiece"]
     terms = ["Hund", "Hunds", "Hund Hund", "der Hund"]
@@ -123,7 +136,9 @@ def test_where_a_term_is_written_is_found_as_by_a_plain_loop(tokenizers):
         tokens = pair.target.tokenize(["".join(generator.choices(["Hund ", "Hunds ", "der "], k=5))]).to_list()[0]
         aligned = [[generator.random() < 0.3 for _ in tokens] for _ in chosen]
         starts_word = pair.target.begins_word(tf.constant([tokens]))
-        found = _written(pair.target, taken, tf.constant([tokens]), tf.constant([aligned]), starts_word).numpy()[0]
+        near = [[one or generator.random() < 0.3 for one in row] for row in aligned]
+        flags = tf.constant([aligned]), tf.constant([near])
+        found = _written(pair.target, taken, tf.constant([tokens]), *flags, starts_word).numpy()[0]
         begins = [*starts_word.numpy()[0].tolist(), True]
         for number, (term, span) in enumerate(zip(pair.target.tokenize(chosen).to_list(), found, strict=True)):
             best, most = None, -1
@@ -131,6 +146,7 @@ def test_where_a_term_is_written_is_found_as_by_a_plain_loop(tokenizers):
                 places = range(start, start + len(term))
                 own = sum(aligned[number][place] for place in places)
                 free = not any(row[place] for row in aligned for place in places)
+                free &= any(near[number][place] for place in places) or not any(aligned[number])
                 whole = begins[start] and begins[start + len(term)]
                 if tokens[start : start + len(term)] == term and whole and (own or free) and own > most:
                     best, most = places, own

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from itertools import islice
 from types import FrameType
 
+from tf_transformer.cores import cores
+
 # Of what a worker other than the chief tells, so much is kept for the case that it fails.
 LINES = 50
 PATIENCE_SECONDS = 5
@@ -92,8 +94,8 @@ def _is_free(port: int) -> bool:
 
 def _shares(workers: int) -> list[set[int]]:
     """The cores of each worker; two have the same only where there are fewer cores than workers."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    return [set(cores[index::workers] or cores[index % len(cores) :][:1] if cores else []) for index in range(workers)]
+    own = sorted(os.sched_getaffinity(0))[: cores()] if hasattr(os, "sched_getaffinity") else []
+    return [set(own[index::workers] or own[index % len(own) :][:1] if own else []) for index in range(workers)]
 
 
 @contextmanager

@@ -184,8 +184,8 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
     with told_in_one_line(folder), locked(folder, console):
         record = _read_record(there)
         changed = [key for key in learned_from if record.get(key) != learned_from[key]]
-        copied = changed == ["state"] and _same_texts(record, pairs, folder)
-        if learned_from["state"] and (not changed or copied):
+        copied = bool(learned_from["state"]) and changed == ["state"] and _same_texts(record, pairs, folder)
+        if copied or (learned_from["state"] and not changed):
             tokenizers = TokenizerPair.load(there)
             if copied:
                 (there / LEARNED_FROM).write_text(text, encoding="utf-8")

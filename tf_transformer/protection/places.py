@@ -7,7 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.protection.spans import Taken
-from tf_transformer.tokenizers.base import END_ID, PAD_ID, Tokenizer
+from tf_transformer.tokenizers.base import END_ID, PAD_ID, UNKNOWN_ID, Tokenizer
 
 # Marks that are no part of the word that they stand beside, unlike a hyphen.
 _MARKS = r"▁?[.,;:!?()\[\]{}\"„“”«»…]+"
@@ -54,9 +54,12 @@ def find_places(
     begin, end = tf.split(_count_tokens(source, taken.text, ends, tf.shape(source_ids)[1]), 2, axis=1)
 
     of_placeholder = _first(_placeholders_of(target, ids, taken.is_span))
-    aligned = (alignment[:, None] >= begin[:, :, None]) & (alignment[:, None] < end[:, :, None])
+    aligned, near = (
+        (alignment[:, None] >= begin[:, :, None] - beside) & (alignment[:, None] < end[:, :, None] + beside)
+        for beside in (0, 1)
+    )
     aligned &= is_token[:, None] & taken.is_replacing[:, :, None]
-    written = _written(target, taken, ids, aligned, starts_word | ~is_token)
+    written = _written(target, taken, ids, aligned, near, starts_word | ~is_token)
     replaced = _last_words(aligned, starts_word)
     for better in written, of_placeholder:
         replaced = tf.where(tf.reduce_any(better, axis=2, keepdims=True), better, replaced)
@@ -107,28 +110,35 @@ def _with_full_stops(
     return tf.where(target_mark & tf.reduce_any(source_mark, axis=1, keepdims=True), last, alignment)
 
 
-def _written(target: Tokenizer, taken: Taken, ids: tf.Tensor, aligned: tf.Tensor, starts_word: tf.Tensor) -> tf.Tensor:
+def _written(
+    target: Tokenizer, taken: Taken, ids: tf.Tensor, aligned: tf.Tensor, near: tf.Tensor, starts_word: tf.Tensor
+) -> tf.Tensor:
     """Where the model wrote by itself what a span is to be: of all such places the one that is aligned best.
 
-    One that is aligned to no such text at all counts too; one that is aligned to another span's does not.
+    One that is not aligned to the span's text counts where it may be meant by it: if it is aligned to no other span's
+    text, and to what stands beside this one's in the source, or nothing is aligned to this one's.
 
     Args:
         target: the tokenizer of the translations.
         taken: what was taken out of the texts; spans that replace nothing are written nowhere.
         ids: int32 (batch, length).
         aligned: bool (batch, spans, length), which tokens are aligned to what the model read for the span.
+        near: the same with one token more on either side.
         starts_word: bool (batch, length), before which tokens a word ends or begins.
 
     Returns:
         bool (batch, spans, length).
     """
-    spans = tf.where(taken.is_replacing, taken.spans, "")
-    tokens = target.tokenize(tf.reshape(spans, [-1]))
-    shape = tf.concat([tf.shape(spans), [-1]], axis=0)
-    number = tf.reshape(tf.cast(tokens.row_lengths(), tf.int32), tf.shape(spans))[:, :, None]
-    tokens = tf.reshape(tokens.to_tensor(), shape)
     length = tf.shape(ids)[1]
     place = tf.range(length)
+    is_short = (
+        tf.strings.length(taken.spans, "UTF8_CHAR") <= MOST_CHARACTERS * length
+    )  # a longer one is written nowhere
+    spans = tf.where(taken.is_replacing & is_short, taken.spans, "")
+    tokens = target.tokenize(tf.reshape(spans, [-1]))
+    can_be = (tokens.row_lengths() <= tf.cast(length, tf.int64)) & ~tf.reduce_any(tokens == UNKNOWN_ID, axis=1)
+    number = tf.reshape(tf.where(can_be, tf.cast(tokens.row_lengths(), tf.int32), 0), tf.shape(spans))[:, :, None]
+    tokens = tf.reshape(tokens[:, :length].to_tensor(), tf.concat([tf.shape(spans), [-1]], axis=0))
     with_end = tf.pad(ids, [[0, 0], [0, 1]], constant_values=-1)  # which is no token
 
     def matches_too(k: tf.Tensor, begins: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -141,13 +151,14 @@ def _written(target: Tokenizer, taken: Taken, ids: tf.Tensor, aligned: tf.Tensor
     begins &= tf.gather(tf.pad(starts_word, [[0, 0], [0, 1]], constant_values=True), end, batch_dims=1)
 
     def count(flags: tf.Tensor) -> tf.Tensor:
+        """How many of the tokens of a span that is written from each place on have the flag."""
         sums = tf.cumsum(tf.pad(tf.cast(flags, tf.int32), [[0, 0], [0, 0], [1, 0]]), axis=2)
         return tf.gather(sums, end, batch_dims=2) - sums[:, :, :-1]
 
-    # How many of its tokens are aligned to the text of this span, and of any.
     own = count(aligned)
     of_any = count(tf.broadcast_to(tf.reduce_any(aligned, axis=1, keepdims=True), tf.shape(aligned)))
-    agreeing = tf.where(begins & ((own > 0) | (of_any == 0)), own + 1, 0)
+    may_be_meant = (of_any == 0) & ((count(near) > 0) | ~tf.reduce_any(aligned, axis=2, keepdims=True))
+    agreeing = tf.where(begins & ((own > 0) | may_be_meant), own + 1, 0)
     best = tf.argmax(agreeing, axis=2, output_type=tf.int32)[:, :, None]
     is_written = tf.reduce_any(agreeing > 0, axis=2, keepdims=True)
     return is_written & (place >= best) & (place < best + number)

@@ -69,7 +69,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         # Keras's own would multiply the one number that `call` returns by sample weights, and by the mask that the
         # output of a model with `Embedding(mask_zero=True)` carries.
         y_true, y_pred = (ops.convert_to_tensor(each, dtype=self.dtype) for each in (y_true, y_pred))
-        if sample_weight is None:
+        if sample_weight is None:  # a subclass's `call` may take none
             return self.call(y_true, y_pred)
         return self.call(y_true, y_pred, sample_weight)
 

@@ -17,7 +17,7 @@ TEXTS = ["A man sees a house.", "Our dog", "The child loves the green apple.", "
 
 @pytest.fixture(autouse=True, scope="module")
 def in_one_thread(one_thread):
-    """All tests of this folder run CTranslate2."""
+    """All tests of this folder run CTranslate2; their own translators heed it."""
 
 
 def random_marian(path, closing, **options):

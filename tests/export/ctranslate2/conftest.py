@@ -25,7 +25,7 @@ TEXTS = ["a dog sees the cats.", "dogs", "", "the cat unheard", "cat cat cat cat
 
 @pytest.fixture(autouse=True, scope="module")
 def in_one_thread(one_thread):
-    """All tests of this folder run CTranslate2."""
+    """All tests of this folder run CTranslate2; their samples and their own translators heed it."""
 
 
 def random_model(**arguments):
