@@ -7,10 +7,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.protection.spans import Taken
+from tf_transformer.protection.tag_pairs import around_words
+from tf_transformer.protection.words import MARKS, starts_word, whole_words
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, UNKNOWN_ID, Tokenizer
 
-# Marks that are no part of the word that they stand beside, unlike a hyphen.
-_MARKS = r"▁?[.,;:!?()\[\]{}\"„“”«»…]+"
 # Of a token, on average: SentencePiece learns none of more than 16.
 MOST_CHARACTERS = 16
 _BLANK = "▁"  # as a token of its own: it stands before a placeholder, and goes with it
@@ -22,10 +22,12 @@ class Places(NamedTuple):
     Attributes:
         stays: bool (batch, length); the others are placeholders, and what spans replace.
         gaps: int32 (batch, spans), how many of the tokens that stay come before each span.
+        closes: bool (batch, spans), which spans close a tag before that: of those in one gap they come first.
     """
 
     stays: tf.Tensor
     gaps: tf.Tensor
+    closes: tf.Tensor
 
 
 def find_places(
@@ -35,7 +37,8 @@ def find_places(
 
     It is that of its placeholder, the first if the model wrote it twice. If the model read a text in place of the span,
     it is where the model wrote the span itself for this text; or that of the words aligned to the text, which do not
-    stay. Else the alignment of the other tokens tells.
+    stay. A pair of tags goes around the words that are aligned to those which it enclosed. Else the alignment of the
+    other tokens tells.
 
     Args:
         taken: what was taken out of the texts.
@@ -47,7 +50,7 @@ def find_places(
     """
     is_token = (ids != PAD_ID) & (ids != END_ID)
     number_of_tokens = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
-    starts_word = _starts_word(target, ids)
+    starts = starts_word(target, ids)
     alignment = _with_full_stops(source, target, source_ids, ids, alignment)
     # Together: where the model reads nothing in a span's place, both are the same beginning of the text.
     ends = tf.concat([taken.before, taken.until], axis=1)
@@ -59,24 +62,25 @@ def find_places(
         for beside in (0, 1)
     )
     aligned &= is_token[:, None] & taken.is_replacing[:, :, None]
-    written = _written(target, taken, ids, aligned, near, starts_word | ~is_token)
-    replaced = _last_words(aligned, starts_word)
+    written = _written(target, taken, ids, aligned, near, starts | ~is_token)
+    replaced = _last_words(aligned, starts)
     for better in written, of_placeholder:
         replaced = tf.where(tf.reduce_any(better, axis=2, keepdims=True), better, replaced)
     stays = is_token & ~_is_placeholder(target, ids) & ~tf.reduce_any(replaced, axis=1)
 
-    place = tf.where(
-        tf.reduce_any(replaced, axis=2),
-        tf.argmax(tf.cast(replaced, tf.int32), axis=2, output_type=tf.int32),
-        _by_alignment(alignment, begin, stays, starts_word & is_token, number_of_tokens),
-    )
+    place = _by_alignment(alignment, begin, stays, starts & is_token, number_of_tokens)
+    opens, closes, around = around_words(taken.spans, begin, alignment, is_token, starts)
+    first_replaced = tf.argmax(tf.cast(replaced, tf.int32), axis=2, output_type=tf.int32)
+    replaces = tf.reduce_any(replaced, axis=2)
+    for has_better, better in (opens | closes, around), (replaces, first_replaced):
+        place = tf.where(has_better, better, place)
     stay_before = tf.cumsum(tf.cast(tf.pad(stays, [[0, 0], [0, 1]]), tf.int32), axis=1, exclusive=True)
     place = tf.where(taken.is_span, place, tf.shape(ids)[1])
-    return Places(stays, tf.gather(stay_before, place, batch_dims=1))
+    return Places(stays, tf.gather(stay_before, place, batch_dims=1), closes & ~replaces)
 
 
 def _by_alignment(
-    alignment: tf.Tensor, begin: tf.Tensor, stays: tf.Tensor, starts_word: tf.Tensor, number_of_tokens: tf.Tensor
+    alignment: tf.Tensor, begin: tf.Tensor, stays: tf.Tensor, starts: tf.Tensor, number_of_tokens: tf.Tensor
 ) -> tf.Tensor:
     """Before which token each span goes, int32 (batch, spans).
 
@@ -92,7 +96,7 @@ def _by_alignment(
     agreeing += tf.reverse(tf.cumsum(tf.pad(tf.reverse(behind_it, [2]), ends), axis=2), [2])
     # Not inside a word, but behind the last token, too.
     is_end = tf.range(tf.shape(stays)[1] + 1) == number_of_tokens[:, None]
-    allowed = tf.pad(starts_word, [[0, 0], [0, 1]]) | is_end
+    allowed = tf.pad(starts, [[0, 0], [0, 1]]) | is_end
     return tf.argmax(tf.where(allowed[:, None], agreeing, -1.0), axis=2, output_type=tf.int32)
 
 
@@ -104,14 +108,14 @@ def _with_full_stops(
     for tokenizer, tokens in ((source, source_ids), (target, ids)):
         is_token = (tokens != PAD_ID) & (tokens != END_ID)
         last = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)[:, None] - 1
-        is_mark = tf.strings.regex_full_match(tokenizer.piece_texts(tokens), _MARKS)
+        is_mark = tf.strings.regex_full_match(tokenizer.piece_texts(tokens), MARKS)
         ends.append((is_mark & (tf.range(tf.shape(tokens)[1]) == last), last))
     (source_mark, last), (target_mark, _) = ends
     return tf.where(target_mark & tf.reduce_any(source_mark, axis=1, keepdims=True), last, alignment)
 
 
 def _written(
-    target: Tokenizer, taken: Taken, ids: tf.Tensor, aligned: tf.Tensor, near: tf.Tensor, starts_word: tf.Tensor
+    target: Tokenizer, taken: Taken, ids: tf.Tensor, aligned: tf.Tensor, near: tf.Tensor, starts: tf.Tensor
 ) -> tf.Tensor:
     """Where the model wrote by itself what a span is to be: of all such places the one that is aligned best.
 
@@ -124,7 +128,7 @@ def _written(
         ids: int32 (batch, length).
         aligned: bool (batch, spans, length), which tokens are aligned to what the model read for the span.
         near: the same with one token more on either side.
-        starts_word: bool (batch, length), before which tokens a word ends or begins.
+        starts: bool (batch, length), before which tokens a word ends or begins.
 
     Returns:
         bool (batch, spans, length).
@@ -145,10 +149,10 @@ def _written(
         same = tf.gather(with_end, tf.minimum(place + k, length), axis=1)[:, None] == tokens[:, :, k, None]
         return k + 1, begins & (same | (k >= number))
 
-    begins = tf.broadcast_to((number > 0) & starts_word[:, None], tf.shape(aligned))
+    begins = tf.broadcast_to((number > 0) & starts[:, None], tf.shape(aligned))
     _, begins = tf.while_loop(lambda k, _: k < tf.shape(tokens)[2], matches_too, (0, begins))
     end = tf.minimum(place + number, length)
-    begins &= tf.gather(tf.pad(starts_word, [[0, 0], [0, 1]], constant_values=True), end, batch_dims=1)
+    begins &= tf.gather(tf.pad(starts, [[0, 0], [0, 1]], constant_values=True), end, batch_dims=1)
 
     def count(flags: tf.Tensor) -> tf.Tensor:
         """How many of the tokens of a span that is written from each place on have the flag."""
@@ -164,14 +168,12 @@ def _written(
     return is_written & (place >= best) & (place < best + number)
 
 
-def _last_words(aligned: tf.Tensor, starts_word: tf.Tensor) -> tf.Tensor:
+def _last_words(aligned: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
     """Of the words that have an aligned token, the last ones without another word between: bool, as `aligned` is.
 
     An article before a noun, which is often aligned to it as well, stays where there is something between them.
     """
-    word = tf.cumsum(tf.cast(starts_word, tf.int32), axis=1)
-    of_one_word = tf.cast(word[:, :, None] == word[:, None, :], tf.float32)
-    aligned = tf.matmul(tf.cast(aligned, tf.float32), of_one_word) > 0
+    aligned = whole_words(aligned, starts)
     others_behind = tf.cumsum(tf.cast(~aligned, tf.int32), axis=2, reverse=True)
     fewest = tf.reduce_min(tf.where(aligned, others_behind, tf.int32.max), axis=2, keepdims=True)
     return aligned & (others_behind == fewest)
@@ -195,12 +197,6 @@ def _is_placeholder(target: Tokenizer, ids: tf.Tensor) -> tf.Tensor:
 
 def _first(flags: tf.Tensor) -> tf.Tensor:
     return flags & (tf.cumsum(tf.cast(flags, tf.int32), axis=-1) == 1)
-
-
-def _starts_word(target: Tokenizer, ids: tf.Tensor) -> tf.Tensor:
-    """Before which tokens a word ends, or a mark such as a full stop begins or ends, bool (batch, length)."""
-    is_mark = tf.strings.regex_full_match(target.piece_texts(ids), _MARKS)
-    return target.begins_word(ids) | is_mark | tf.pad(is_mark[:, :-1], [[0, 0], [1, 0]])
 
 
 def _count_tokens(tokenizer: Tokenizer, texts: tf.Tensor, ends: tf.Tensor, longest: tf.Tensor) -> tf.Tensor:

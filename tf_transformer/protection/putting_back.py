@@ -28,7 +28,7 @@ def put_back(
     Returns:
         The translations, string (batch,).
     """
-    order = tf.argsort(places.gaps, axis=1, stable=True)
+    order = tf.argsort(2 * places.gaps + tf.where(places.closes, 0, 1), axis=1, stable=True)
     gaps = tf.gather(places.gaps, order, batch_dims=1)
     spans, is_span, binds_left, binds_right = (
         tf.gather(each, order, batch_dims=1)
