@@ -25,7 +25,7 @@ from served import Served, language_pair, serve_libretranslate, serve_model, ser
 
 OURS, PLAIN, LIBRETRANSLATE = "tf-transformer serve", "plain server", "LibreTranslate"
 SCRIPT = Path(__file__).with_name("serve.lua")
-# An answer that takes longer counts as lost.
+# An answer that took longer counts as lost; in a shorter round none can.
 SECONDS_TO_ANSWER = 60
 
 # What is aimed at: at 64 clients, of the library's rate; with one client, of the library's median for one call.
@@ -43,7 +43,8 @@ class Load:
         p50: medians of the milliseconds from a request to its answer.
         p99: the 99th percentiles.
         requests: how many were answered in all rounds.
-        lost: requests that failed, were refused, or were not answered in time, in all rounds.
+        lost: requests that failed, were refused, or were answered too late, in all rounds. Those under way at the end
+            of a round, which wrk drops, are not looked at, and so neither is one that is never answered.
     """
 
     server: str

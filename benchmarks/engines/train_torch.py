@@ -104,16 +104,16 @@ def make(options: Options, batches: list[Batch], share: Share | None = None) -> 
         return *(torch.tensor(ids, dtype=torch.int64, device=device) for ids in batch), look_ahead.to(device)
 
     checked = tensors(checked_rows(batches))
+    loss = in_precision(loss, options)
     if share is not None:
         parallel = torch.nn.parallel.DistributedDataParallel(model)
 
-        def step(weight: float, *batch: torch.Tensor) -> torch.Tensor:
+        def weighted(weight: float, *batch: torch.Tensor) -> torch.Tensor:
             source, target, labels, look_ahead = batch
             return weight * criterion(parallel(source, target, look_ahead).flatten(0, 1), labels.flatten())
 
         shares = [(share.weight(batch), *tensors(share.rows(batch))) for batch in batches]
-        return torch_training(model, step, loss, shares, checked)
-    loss = in_precision(loss, options)
+        return torch_training(model, in_precision(weighted, options), loss, shares, checked)
     step = torch.compile(loss, dynamic=True) if options["compile"] else loss
     return torch_training(model, step, loss, [tensors(batch) for batch in batches], checked)
 

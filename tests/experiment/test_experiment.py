@@ -25,6 +25,7 @@ from tf_transformer import DemoSource, TransformerSchedule, UserError, experimen
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.preparing import prepare_data
+from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning
 from tf_transformer.tensorboard.events import Index
@@ -322,6 +323,19 @@ def test_a_perplexity_tells_of_how_many_sentences_it_is(run, capsys):
     assert "perplexity" not in without and without["perplexity_sentences"] == 0
     show_scores(without, as_json=False)
     assert "perplexity" not in capsys.readouterr().out
+
+
+def test_a_model_trained_with_xla_is_scored_without(run):
+    """With the figures that it has without: the loss too, in which rows of padding would weigh."""
+    sets, found = {"few": list(DemoSource("test"))[:8]}, []
+    for training in ({"jit_compile": True, "steps_per_execution": 2, "distribution": "single"}, {}):
+        model = load_model(run.best_checkpoint(), "float32")
+        with eagerly():
+            scores = evaluate_sets(model, run.load_tokenizers(), recipe(**training), sets)["few"]
+        found.append([scores[name] for name in ("perplexity", "accuracy", "loss")])
+        assert not model.jit_compile
+        assert model.steps_per_execution == 1
+    assert found[0] == pytest.approx(found[1])
 
 
 @pytest.mark.thorough

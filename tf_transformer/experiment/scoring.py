@@ -97,7 +97,9 @@ def _prepare(
     model: SequenceModel, tokenizers: TokenizerPair, recipe: Recipe, changes: Mapping[str, Any] | None = None
 ) -> Translator:
     """What translates all sets, with the model ready to be evaluated: each traces its graph but once."""
-    compile_model(model, recipe)
+    # Not by XLA: a set is read once, and XLA would compile a program for each length of its batches.
+    once = recipe.training.model_copy(update={"jit_compile": False, "steps_per_execution": 1})
+    compile_model(model, recipe.model_copy(update={"training": once}))
     return make_translator(model, tokenizers, recipe.evaluation.decoding_options().changed(**(changes or {})))
 
 
@@ -116,11 +118,7 @@ def _score(
     sentences = list(pairs)
     longest = model.max_length  # unlike in training, where data.max_length drops pairs
     batches = make_batches(
-        sentences,
-        tokenizers,
-        batch_tokens=max(recipe.data.batch_tokens, longest),
-        max_length=longest,
-        fixed_shapes=recipe.training.jit_compile,
+        sentences, tokenizers, batch_tokens=max(recipe.data.batch_tokens, longest), max_length=longest
     )
     scored = count_pairs(sentences, tokenizers, max_length=longest).kept
     figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True) if scored else {}
