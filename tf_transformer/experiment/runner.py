@@ -143,7 +143,8 @@ def _train(
     origin = open_origin(recipe) if begins_from_model(recipe, beginning) else None
     if not beginning.has_state:
         check_freeze(recipe)
-    splits = _open_splits(recipe, console)
+    # A dataset that is to be downloaded is so once.
+    splits = chief_first(strategy, lambda: _open_splits(recipe, console))
     if chief and not beginning.goes_on:
         run = RunDirectory.create(run.path)
         # Locked first, so that another process that was quicker to begin here keeps its folder.
