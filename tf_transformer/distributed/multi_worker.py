@@ -64,7 +64,8 @@ def multi_worker_strategy(cluster: Cluster) -> tf.distribute.Strategy:
     """Waits for all workers and makes their strategy.
 
     Raises:
-        UserError: a worker is missing; the versions don't go together; or TensorFlow has done its first work already.
+        UserError: the versions don't go together; or TensorFlow has done its first work already.
+        WorkerLost: a worker is missing.
     """
     wait_for_workers(cluster)
     try:
