@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 from uuid import uuid4
 
 import apache_beam as beam
-from apache_beam.io.filesystem import CompressedFile
+from apache_beam.io.filesystem import BeamIOError, CompressedFile
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
@@ -81,7 +81,13 @@ class WriteShard(beam.DoFn):
         with FileSystems.create(partial, "text/plain", compression_type="uncompressed") as file:
             for _, outcome in rows:
                 file.write(outcome.translation.encode("utf-8") + b"\n")
-        FileSystems.rename([partial], [path])
+        try:
+            FileSystems.rename([partial], [path])
+        except BeamIOError:
+            if not FileSystems.exists(path):
+                raise
+            # HDFS replaces no file; here is the same shard already, of a try that was lost after it had written it.
+            FileSystems.delete([partial])
         for number, outcome in rows:
             if outcome.failure:
                 told = {"line": number, "reason": outcome.failure, "source": outcome.source}
