@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tf_transformer.data.demo import DemoSource
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, WorkerLost
 from tf_transformer.experiment import export_run, train
 from tf_transformer.inspection.pictures import plot_inspection
 from tf_transformer.inspection.sentence import inspect, load_attend
@@ -120,7 +120,7 @@ def _folder_to_train_in(recipe: Recipe, folder: Path) -> Path:
         run = RunDirectory(found)
         if run.is_unfinished():
             # Not another recipe's, and not one that another process is training.
-            with suppress(UserError), run.locked():
+            with suppress(UserError, WorkerLost), run.locked():
                 check_same(recipe, run)
                 return found
         number += 1

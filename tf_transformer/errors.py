@@ -44,7 +44,7 @@ class Preempted(Exception):
 
 
 class WorkerLost(RuntimeError):
-    """Another worker's process or machine stopped during the training; the same command may succeed if given again.
+    """Another worker, or a whole machine, stopped or is missing; the same command may succeed if given again.
 
     The command `tf-transformer` prints the message without a traceback and exits with status 75, as for `Preempted`.
     """

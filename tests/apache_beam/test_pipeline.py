@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import random
 import re
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 pytest.importorskip("apache_beam", reason="needs Apache Beam: make test-beam")
 
 import apache_beam as beam
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 from apache_beam.options.pipeline_options import PipelineOptions
 from hypothesis import given, settings
@@ -21,7 +24,8 @@ from tests.apache_beam.counting import Counting
 from tests.bounded import SECONDS, eventually, started
 from tests.cli.command import contents
 from tests.tiny_run import MAX_LENGTH, PAIRS
-from tf_transformer.apache_beam.pipeline import ReadShard, shards_of
+from tf_transformer.apache_beam.handler import Outcome
+from tf_transformer.apache_beam.pipeline import ReadShard, WriteShard, shards_of
 from tf_transformer.experiment import export_run_ctranslate2
 from tf_transformer.shards.source import Source
 
@@ -40,9 +44,10 @@ def test_the_shards_are_those_of_a_translation_without_beam(folder, text, shard_
     file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     source, shards = Source(file, shard_lines), list(shards_of(str(file), shard_lines))
     assert len(shards) == len(source)
-    for shard in shards:
-        read = list(ReadShard().process(shard))
-        assert read == [((shard.index, number), line) for number, line in source.shard(shard.index)]
+    expected = [[((index, number), line) for number, line in source.shard(index)] for index in range(len(source))]
+    if packed:  # read no more: to find a shard's place, all before it would be unpacked again
+        file.unlink()
+    assert [list(ReadShard().process(shard)) for shard in shards] == expected
 
 
 def translate(model, source, output, *words):
@@ -126,6 +131,24 @@ def test_through_a_job_server(tiny_saved_model, sources, tmp_path):
         ended = translate(tiny_saved_model, sources[0], output, "--shard-lines", 16, *where)
         assert ended.returncode == 0, ended.stderr
     check(output, sources)
+
+
+def test_a_shard_that_was_written_already_stays_where_no_file_is_replaced(tmp_path, monkeypatch):
+    """As on HDFS, where a worker was lost after it had written the shard."""
+
+    def rename(sources, targets):
+        (source,), (target,) = sources, targets
+        if os.path.exists(target) or "no-such" in target:
+            raise BeamIOError("Rename operation failed")
+        os.rename(source, target)
+
+    monkeypatch.setattr(FileSystems, "rename", rename)
+    shard = (3, [(31, Outcome("house", "Haus")), (32, Outcome("?", failure="too long"))])
+    told = [list(WriteShard(str(tmp_path / "news")).process(shard)) for _ in range(2)]
+    assert told[0] == told[1] and len(told[0]) == 1
+    assert contents(tmp_path) == {"news-0000003.txt": b"Haus\n\n"}
+    with pytest.raises(BeamIOError):
+        list(WriteShard(str(tmp_path / "no-such")).process(shard))
 
 
 def test_nothing_is_written_over(tmp_path):

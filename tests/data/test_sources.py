@@ -1,5 +1,6 @@
 """Pairs out of files and datasets: aligned, streamed, and every mistake told in one line."""
 
+import errno
 import gzip
 import itertools
 import os
@@ -282,6 +283,18 @@ def test_a_dataset_is_prepared_then_read(prepared, capfd):
     assert read("train[:25%]") == train[:10]
     assert len(read("test")) == 2
     assert capfd.readouterr().out == ""
+
+
+def test_a_dataset_that_another_process_prepares_meanwhile_is_taken(prepared, tfds, tmp_path, monkeypatch):
+    """The later of two can't rename its folder to a place that is taken."""
+    prepare = tfds.core.DatasetBuilder.download_and_prepare
+
+    def too_slowly(builder, **options):
+        prepare(tfds.builder("tiny_translate", data_dir=tmp_path))
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", too_slowly)
+    assert len(list(TfdsSource("tiny_translate", "train", "en", "de", data_dir=tmp_path))) == 40
 
 
 def test_unknown_split_names_those_there_are(prepared):

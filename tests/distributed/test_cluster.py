@@ -10,7 +10,7 @@ import pytest
 from tests.bounded import SECONDS, begun, eventually
 from tf_transformer.distributed.cluster import Cluster, is_chief, read_cluster, wait_for_workers
 from tf_transformer.distributed.launcher import worker_configs
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, WorkerLost
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_those_who_do_not_come_are_named():
     host, port = names[1].split(":")
     with (
         socket.create_server((host, int(port))),
-        pytest.raises(UserError, match=rf"no answer from worker 2 \({names[2]}\) within 0\.5 s; start") as error,
+        pytest.raises(WorkerLost, match=rf"no answer from worker 2 \({names[2]}\) within 0\.5 s; start") as error,
     ):
         wait_for_workers(cluster, seconds=0.5)
     assert "worker 1" not in str(error.value)

@@ -17,6 +17,7 @@ from tf_transformer.distributed.multi_worker import (
     telling_lost_workers,
     worker_share,
 )
+from tf_transformer.experiment import runner
 
 
 def run(folder, number, cases):
@@ -122,6 +123,13 @@ def test_workers_that_differ_are_told_so_all_of_them(two):
         assert "differ in their vocabulary" in each["disagreement"]
 
 
+def test_a_mistake_that_the_chief_finds_is_one_for_all(two):
+    """A worker that took the chief for lost would end with the status of what is to be tried again."""
+    chief, other = (each["chief's mistake"] for each in two)
+    assert chief == "a mistake"
+    assert other.startswith("worker 0 (127.0.0.1:") and ") has found a mistake; read its output" in other
+
+
 def test_operations_take_one_thread_unless_tensorflow_is_at_work(two):
     """Which parts side by side need: said before each worker's strategy was made, and once more behind its training."""
     expected = {"set at first": True, "set later": False, "of an operation": 1, "operations at once": 3}
@@ -150,6 +158,22 @@ def test_another_keras_is_refused(monkeypatch):
 def test_without_other_workers_the_batches_stay_as_they_are():
     batches = worker.batches(0, 2)
     assert worker_share(batches, make_strategy("single")) is batches
+
+
+def test_the_chief_opens_the_pairs_first(tmp_path, monkeypatch):
+    """A dataset would be downloaded once for each worker."""
+    from tests.experiment.small_recipe import recipe
+
+    class ByTheChief(Exception):
+        pass
+
+    def chief_first(strategy, function):
+        raise ByTheChief
+
+    monkeypatch.setattr(runner, "chief_first", chief_first)
+    monkeypatch.setattr(runner, "open_source", None)
+    with pytest.raises(ByTheChief):
+        experiment.train(recipe(), tmp_path / "run")
 
 
 def test_each_of_a_worker_s_devices_may_have_a_figure_of_its_own():

@@ -21,7 +21,7 @@ from tf_transformer import (
     make_strategy,
 )
 from tf_transformer.distributed.cluster import read_cluster
-from tf_transformer.distributed.multi_worker import MultiWorkerStrategy, check_agreement, worker_share
+from tf_transformer.distributed.multi_worker import MultiWorkerStrategy, check_agreement, chief_first, worker_share
 from tf_transformer.distributed.strategy import set_single_threaded_operations
 from tf_transformer.training import TokenCount
 
@@ -129,12 +129,28 @@ def disagreement(strategy: tf.distribute.Strategy) -> str:
     return ""
 
 
+def chiefs_mistake(strategy: tf.distribute.Strategy) -> str:
+    """What is told where a function that the chief calls first finds a mistake; the others don't call it then."""
+    chief = read_cluster().index == 0
+    assert chief_first(strategy, lambda: chief) == chief
+
+    def mistaken() -> None:
+        raise UserError("a mistake" if chief else "called by another")
+
+    try:
+        chief_first(strategy, mistaken)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
 if __name__ == "__main__":
     set_at_first = set_single_threaded_operations(3)
     strategy = make_strategy("mirrored")
     cases = sys.argv[2:]
     found = dict(without_the_mend(strategy) if cases == ["mend"] else outcome(strategy, cases))
     found["disagreement"] = disagreement(strategy)
+    found["chief's mistake"] = chiefs_mistake(strategy)
     found["threads/set at first"], found["threads/set later"] = set_at_first, set_single_threaded_operations(2)
     found["threads/of an operation"] = tf.config.threading.get_intra_op_parallelism_threads()
     found["threads/operations at once"] = tf.config.threading.get_inter_op_parallelism_threads()

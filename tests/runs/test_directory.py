@@ -4,10 +4,12 @@ import errno
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 import zipfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import keras
@@ -16,9 +18,11 @@ import pytest
 
 from tests.bounded import SECONDS, begun
 from tests.eager import eagerly
+from tests.experiment.small_recipe import recipe
 from tests.mistakes import refused
 from tests.tiny_run import PAIRS, tiny_run
 from tf_transformer import load_translator
+from tf_transformer.errors import WorkerLost
 from tf_transformer.experiment import evaluate, runner
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import LOCK, RunDirectory, load_model
@@ -150,6 +154,46 @@ def test_what_an_ended_training_left_goes_when_its_folder_is_tried_again(tmp_pat
         end_with_open_files(run, nfs)
     assert "contains a finished training" in refused(run.check_is_free)
     assert not run.ended.exists()
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A run that a process of another machine has locked, and the context that holds its lock."""
+    run = RunDirectory.create(tmp_path / "run")
+    with ExitStack() as held:
+        held.enter_context(run.locked())
+        # The names of machines tell nothing: a pod of Kubernetes has that of the pod that it replaces.
+        (run.training_state / LOCK).write_text(f"process 1 on {socket.gethostname()}\nother-boot\n")
+        yield run, held
+
+
+def test_the_lock_of_another_machine_may_be_that_of_a_dead_one(elsewhere):
+    """Trying again may help, so that a scheduler is not told of a mistake."""
+    run, _ = elsewhere
+    with pytest.raises(WorkerLost, match=r"locked by another machine \(process 1 on .*\): wait") as error, run.locked():
+        pass
+    assert "\n" not in str(error.value)
+
+
+def test_the_lock_of_another_machine_is_waited_for(elsewhere, monkeypatch, caplog):
+    run, held = elsewhere
+    waits = iter([None, None, held.close])
+    monkeypatch.setattr(time, "sleep", lambda seconds: (next(waits) or int)())
+    with run.locked(patience=SECONDS):
+        assert (run.training_state / LOCK).read_text().startswith(f"process {os.getpid()} on ")
+    assert caplog.text.count("locked by another machine") == 1 and next(waits, None) is None
+
+
+def test_a_training_that_ended_while_its_lock_was_waited_for_does_not_go_on(elsewhere, monkeypatch):
+    run, held = elsewhere
+
+    def other_ends(seconds):
+        run.recipe.write_text("name: other\n")
+        run.end_training()
+        held.close()
+
+    monkeypatch.setattr(time, "sleep", other_ends)
+    assert "contains a finished training" in refused(runner.train, recipe(distribution="single"), run.path)
 
 
 def test_open_wants_a_run(tmp_path):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import count, islice
 from typing import Any, BinaryIO, NamedTuple
 from uuid import uuid4
 
 import apache_beam as beam
+from apache_beam.io.filesystem import BeamIOError, CompressedFile
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
@@ -17,26 +19,29 @@ from tf_transformer.data.lines import numbered_lines
 
 
 class Shard(NamedTuple):
-    """A part of a file: its number, the byte where it begins, and its lines."""
+    """A part of a file: its number, the byte where it begins, its lines and, of a packed file, its text."""
 
     path: str
     index: int
     offset: int
     first_line: int
     lines: int
+    text: bytes | None = None
 
 
 def shards_of(path: str, shard_lines: int) -> Iterator[Shard]:
     """Finds the shards of a file, plain or packed, on any file system that Beam knows."""
-    offset = number = begin = 0
+    offset = 0
     with FileSystems.open(path) as file:
-        for number, line in enumerate(_lines(file), start=1):
-            offset += len(line)
-            if number % shard_lines == 0:
-                yield Shard(path, number // shard_lines - 1, begin, number - shard_lines + 1, shard_lines)
-                begin = offset
-    if left := number % shard_lines:
-        yield Shard(path, number // shard_lines, begin, number - left + 1, left)
+        # Who reads a packed file from a place on has to unpack all that is before it: its shards take their text along.
+        packed = isinstance(file, CompressedFile)
+        for index in count():
+            lines = list(islice(_lines(file), shard_lines))
+            if not lines:
+                return
+            text = b"".join(lines)
+            yield Shard(path, index, offset, index * shard_lines + 1, len(lines), text if packed else None)
+            offset += len(text)
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
@@ -49,8 +54,9 @@ class ReadShard(beam.DoFn):
     FAILED = "failed"
 
     def process(self, shard: Shard) -> Iterator[Any]:
-        with FileSystems.open(shard.path) as file:
-            file.seek(shard.offset)
+        with FileSystems.open(shard.path) if shard.text is None else io.BytesIO(shard.text) as file:
+            if shard.text is None:
+                file.seek(shard.offset)
             for number, line in numbered_lines(islice(_lines(file), shard.lines), shard.first_line):
                 place = shard.index, number
                 try:
@@ -75,7 +81,13 @@ class WriteShard(beam.DoFn):
         with FileSystems.create(partial, "text/plain", compression_type="uncompressed") as file:
             for _, outcome in rows:
                 file.write(outcome.translation.encode("utf-8") + b"\n")
-        FileSystems.rename([partial], [path])
+        try:
+            FileSystems.rename([partial], [path])
+        except BeamIOError:
+            if not FileSystems.exists(path):
+                raise
+            # HDFS replaces no file; here is the same shard already, of a try that was lost after it had written it.
+            FileSystems.delete([partial])
         for number, outcome in rows:
             if outcome.failure:
                 told = {"line": number, "reason": outcome.failure, "source": outcome.source}

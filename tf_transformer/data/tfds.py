@@ -45,7 +45,7 @@ class TfdsPairs:
                 if language not in texts:
                     offered = ", ".join(texts) or "none"
                     raise UserError(f"dataset {name} has no text in {language!r}: choose from {offered}")
-            _prepare(builder, name)
+            builder = _prepared(tfds, builder, name, data_dir)
             try:
                 # In the same order each time: shuffling is the batching's business. (Of several files 16 are read by
                 # turns, 16 examples of each, unless the dataset is stored unshuffled; another order would change
@@ -158,7 +158,8 @@ def _builder(tfds, name: str, data_dir: str | os.PathLike | None):
         raise UserError(f"dataset {name} cannot be used ({reason(error)}): {hint}") from error
 
 
-def _prepare(builder, name: str) -> None:
+def _prepared(tfds, builder, name: str, data_dir: str | os.PathLike | None):
+    """The dataset's builder, of which the dataset is prepared."""
     if not builder.is_prepared():
         logger.info("downloading and preparing %s in %s", name, builder.data_dir)
     try:
@@ -167,10 +168,14 @@ def _prepare(builder, name: str) -> None:
         hint = f"run pip install {error.name}"
         raise UserError(f"dataset {name} needs the package {error.name} to be prepared: {hint}") from error
     except Exception as error:  # network, disk, checksums, and whatever a builder does
+        other = _builder(tfds, name, data_dir)
+        if other.is_prepared():  # meanwhile, by another process, whose folder this one's could not replace
+            return other
         raise UserError(
             f"dataset {name} is not in {builder.data_dir} and cannot be downloaded ({reason(error)}): "
             "check the network, or give the data_dir that contains it"
         ) from error
+    return builder
 
 
 @contextlib.contextmanager

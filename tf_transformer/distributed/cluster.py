@@ -9,7 +9,7 @@ import socket
 import time
 from dataclasses import dataclass
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, WorkerLost
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,8 @@ def wait_for_workers(cluster: Cluster, seconds: float = START_SECONDS) -> None:
         seconds: how long to wait.
 
     Raises:
-        UserError: a worker has not come by then, or this worker's port is another program's.
+        UserError: this worker's port is another program's.
+        WorkerLost: a worker has not come by then.
     """
     missing = [index for index in range(len(cluster.tasks)) if index != cluster.index]
     began, told = time.monotonic(), False
@@ -111,7 +112,7 @@ def wait_for_workers(cluster: Cluster, seconds: float = START_SECONDS) -> None:
             waited = time.monotonic() - began
             names = ", ".join(map(cluster.name, missing))
             if waited > seconds:
-                raise UserError(
+                raise WorkerLost(
                     f"no answer from {names} within {seconds:g} s; start the same command there, with the same cluster "
                     "in TF_CONFIG and its own index, and read its output"
                 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -64,7 +64,8 @@ def multi_worker_strategy(cluster: Cluster) -> tf.distribute.Strategy:
     """Waits for all workers and makes their strategy.
 
     Raises:
-        UserError: a worker is missing; the versions don't go together; or TensorFlow has done its first work already.
+        UserError: the versions don't go together; or TensorFlow has done its first work already.
+        WorkerLost: a worker is missing.
     """
     wait_for_workers(cluster)
     try:
@@ -127,14 +128,7 @@ def check_agreement(strategy: tf.distribute.Strategy, **values: Any) -> None:
     """
     if not is_multi_worker(strategy):
         return
-    digests = [_digest(name, value) for name, value in values.items()]
-
-    @tf.function(autograph=False)
-    def gather() -> tf.Tensor:
-        return strategy.gather(strategy.run(lambda: tf.constant([digests], tf.int64)), axis=0)
-
-    gathered = gather().numpy()
-    of_workers = gathered[:: len(gathered) // len(strategy.cluster.tasks)]
+    of_workers = _gathered(strategy, [_digest(name, value) for name, value in values.items()])
     for name, column in zip(values, of_workers.T, strict=True):
         others = np.flatnonzero(column != column[0])
         if len(others):
@@ -150,15 +144,40 @@ def wait_for_all(strategy: tf.distribute.Strategy) -> None:
 
 
 def chief_first(strategy: tf.distribute.Strategy, function: Callable[[], Any]) -> Any:
-    """Calls a function, on the other workers once it has returned on the chief; returns what it does here."""
+    """Calls a function, on the other workers once it has returned on the chief; returns what it does here.
+
+    Raises:
+        UserError: the function found a mistake, on the chief, which ends the others too, or here.
+    """
     if not is_multi_worker(strategy):
         return function()
     if strategy.cluster.index == 0:
-        value = function()
-        wait_for_all(strategy)
+        try:
+            value = function()
+        except UserError:
+            # Told to the others, who would take the chief for lost and say that trying again may help.
+            with suppress(tf.errors.OpError):
+                _gathered(strategy, [1])
+            raise
+        _gathered(strategy, [0])
         return value
-    wait_for_all(strategy)
+    if _gathered(strategy, [0])[0, 0]:
+        raise UserError(
+            f"{strategy.cluster.name(0)} has found a mistake; read its output, correct what it tells, then give all "
+            "workers the same command again"
+        )
     return function()
+
+
+def _gathered(strategy: tf.distribute.Strategy, numbers: list[int]) -> np.ndarray:
+    """The numbers of each worker, a row each; all must call it, and wait here for the others."""
+
+    @tf.function(autograph=False)
+    def gather() -> tf.Tensor:
+        return strategy.gather(strategy.run(lambda: tf.constant([numbers], tf.int64)), axis=0)
+
+    gathered = gather().numpy()
+    return gathered[:: len(gathered) // len(strategy.cluster.tasks)]
 
 
 @contextmanager

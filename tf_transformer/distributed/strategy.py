@@ -22,7 +22,8 @@ def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
             "single": TensorFlow's default, one device.
 
     Raises:
-        UserError: another distribution; or one of several workers is missing, or `TF_CONFIG` is wrong.
+        UserError: another distribution; or `TF_CONFIG` is wrong.
+        WorkerLost: one of several workers is missing.
 
     Example:
         >>> from tf_transformer import make_strategy

@@ -40,7 +40,7 @@ from tf_transformer.model_card.files import renewed
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe, save_recipe
-from tf_transformer.runs.directory import RunDirectory, identity, load_model
+from tf_transformer.runs.directory import LOCK_SECONDS, RunDirectory, identity, load_model
 from tf_transformer.runs.resuming import Beginning, check_same_start, copy_state, find_beginning, run_of, save_start
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def train(
         UserError: a mistake in the recipe's data, a folder that contains another run, a fault that stops the training,
             or another Keras backend than TensorFlow.
         Preempted: SIGTERM stopped the training; it can be resumed.
-        WorkerLost: another worker's process has ended.
+        WorkerLost: another worker's process has ended or has not come, or another machine has the folder locked.
 
     Example:
         >>> import tempfile
@@ -131,7 +131,8 @@ def _train(
     began = time.perf_counter()
     beginning = find_beginning(recipe, run, resume)
     if beginning.goes_on and chief:
-        held.enter_context(run.locked())
+        held.enter_context(run.locked(LOCK_SECONDS))
+        beginning = find_beginning(recipe, run, resume)  # again: another process may have trained there until now
     # Before the chief of several workers writes anything: it waits for all.
     strategy = _make_strategy(recipe, console)
     devices = strategy.num_replicas_in_sync
@@ -143,7 +144,8 @@ def _train(
     origin = open_origin(recipe) if begins_from_model(recipe, beginning) else None
     if not beginning.has_state:
         check_freeze(recipe)
-    splits = _open_splits(recipe, console)
+    # A dataset that is to be downloaded is so once.
+    splits = chief_first(strategy, lambda: _open_splits(recipe, console))
     if chief and not beginning.goes_on:
         run = RunDirectory.create(run.path)
         # Locked first, so that another process that was quicker to begin here keeps its folder.

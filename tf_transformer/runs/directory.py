@@ -9,13 +9,14 @@ import logging
 import os
 import shutil
 import socket
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, WorkerLost
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD
 
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
 WEIGHTS = "model.weights.h5"  # in a checkpoint, which is an archive
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
+# How long to wait for the lock of a machine that may have died: NFS keeps it for some 90 seconds.
+LOCK_SECONDS = 120
 
 
 class RunDirectory:
@@ -112,25 +115,50 @@ class RunDirectory:
         return run
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, patience: float = 0) -> Iterator[None]:
         """Within it, no other process trains in this folder; the system unlocks it when the process ends, however.
 
+        Args:
+            patience: how many seconds to wait for a process of another machine, whose lock may outlive it.
+
         Raises:
-            UserError: another process trains here.
+            UserError: another process of this machine trains here.
+            WorkerLost: one of another machine does, or did when that machine died.
         """
         with open(self.training_state / LOCK, "a+", encoding="utf-8") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._lock(file, patience)
             except BlockingIOError:
-                file.seek(0)
                 raise UserError(
-                    f"{self.path}: another process is training here ({file.read().strip() or 'just started'}); wait "
+                    f"{self.path}: another process is training here ({_holder(file)[0]}); wait "
                     "until it ends, or choose another folder with --run-dir"
                 ) from None
             file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n{_machine()}\n")
             file.flush()
             yield
+
+    def _lock(self, file: TextIO, patience: float) -> None:
+        """Locks a file; raises BlockingIOError where a process of this machine has it locked."""
+        began, told = time.monotonic(), False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                holder, machine = _holder(file)
+                if machine == _machine():
+                    raise
+            if time.monotonic() - began >= patience:
+                raise WorkerLost(
+                    f"{self.path}: locked by another machine ({holder}): wait until the training there ends or, if the "
+                    "machine has died, two minutes, and give the same command again; or choose another folder with "
+                    "--run-dir"
+                )
+            if not told:
+                logger.warning("%s: locked by another machine (%s); waiting for %g s", self.path, holder, patience)
+                told = True
+            time.sleep(1)
 
     def end_training(self) -> None:
         """Removes the files that only a resumed training needs."""
@@ -286,6 +314,21 @@ class RunDirectory:
 
     def _damaged_scores(self, number: int) -> Path:
         return self.path / f"scores-damaged-{number}.json"
+
+
+def _machine() -> str:
+    """Tells this machine, since its last start, from others; a name may be that of a machine that this one replaces."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:  # not Linux
+        return socket.gethostname()
+
+
+def _holder(file: TextIO) -> tuple[str, str]:
+    """What a lock says of the process that has locked it, and of its machine; nothing of one that has just done so."""
+    file.seek(0)
+    process, machine, *_ = [*file.read().splitlines(), "", ""]
+    return process or "just started", machine
 
 
 def step_name(step: int) -> str:
