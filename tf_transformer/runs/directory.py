@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import socket
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.files.locks import lock
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD
 
@@ -29,6 +31,7 @@ logger = logging.getLogger(__name__)
 AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
 WEIGHTS = "model.weights.h5"  # in a checkpoint, which is an archive
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
+ANOTHER = "with --run-dir"
 
 
 class RunDirectory:
@@ -63,7 +66,7 @@ class RunDirectory:
         self.card = self.path / CARD
 
     def check_is_free(self) -> None:
-        """Raises a UserError where something lies already, or nothing can be written."""
+        """Raises a UserError where something lies already, or nothing can be written or locked."""
         try:
             free = not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
             nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
@@ -85,6 +88,11 @@ class RunDirectory:
             raise UserError(
                 f"{self.path}: can't be created: {nearest} is not a folder you can write to; choose another folder"
             )
+        try:
+            with tempfile.TemporaryFile(dir=nearest) as file:
+                lock(file, self.path, ANOTHER)
+        except OSError as error:
+            raise UserError(f"{self.path}: can't be created: {error.strerror}; choose another folder") from None
 
     def is_only_prepared(self) -> bool:
         """Whether the folder holds prepared data, and its training has not begun."""
@@ -116,17 +124,15 @@ class RunDirectory:
         """Within it, no other process trains in this folder; the system unlocks it when the process ends, however.
 
         Raises:
-            UserError: another process trains here.
+            UserError: another process trains here, or the file system has no locks.
         """
         with open(self.training_state / LOCK, "a+", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock(file, self.path, ANOTHER):
                 file.seek(0)
                 raise UserError(
                     f"{self.path}: another process is training here ({file.read().strip() or 'just started'}); wait "
                     "until it ends, or choose another folder with --run-dir"
-                ) from None
+                )
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
             file.flush()
@@ -234,7 +240,9 @@ class RunDirectory:
         """Within it, other processes that hold the run wait; the system lets them go on however this one ends."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            with suppress(OSError):  # some network file systems lock files alone
+            # Some network file systems lock files alone, or nothing. A run can be scored there too: at worst the scores
+            # of two processes that end at the same moment are not both kept.
+            with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:

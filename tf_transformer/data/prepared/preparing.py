@@ -7,7 +7,6 @@ Python's lock: two threads tokenise 1.8 times as fast as one, and neither start 
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import hashlib
 import itertools
 import json
@@ -41,6 +40,7 @@ from tf_transformer.data.prepared.store import (
 )
 from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import CHECKSUMS, write_checksums
+from tf_transformer.files.locks import lock
 from tf_transformer.files.whole import AGAIN, put_in_place, sync
 from tf_transformer.tokenizers.base import UNKNOWN_ID
 
@@ -128,13 +128,16 @@ def checksum_of(tokenizers) -> str:
 
 @contextmanager
 def locked(folder: Path, console: Console) -> Iterator[None]:
-    """Within it, no other process prepares in a folder; the system unlocks it when the process ends, however."""
-    with (folder / "lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    """Within it, no other process prepares in a folder; the system unlocks it when the process ends, however.
+
+    Raises:
+        UserError: the file system has no locks.
+    """
+    advice = "with data.prepared"
+    with (folder / "lock").open("a+") as file:
+        if not lock(file, folder, advice):
             console.print(f"{folder}: waiting for another process that prepares there", highlight=False, markup=False)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file, folder, advice, wait=True)
         yield
 
 
