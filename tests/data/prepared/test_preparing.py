@@ -381,6 +381,20 @@ def test_a_full_disk_is_told_in_one_line(tmp_path):
     assert len(prepare(numbered(400), tmp_path / "train")) == 400
 
 
+def test_many_read_through_what_is_there_at_once(tmp_path):
+    class NobodyWaits:
+        def print(self, told, **how):
+            raise AssertionError(told)
+
+    pairs = Counted(numbered(10), [1])
+    prepare(pairs, tmp_path / "train")
+    with preparing.locked(tmp_path, NobodyWaits(), shared=True):
+        prepare(pairs, tmp_path / "train", console=NobodyWaits())
+        with pytest.raises(AssertionError, match="waiting for another process"):
+            prepare(pairs, tmp_path / "train", console=NobodyWaits(), tag="de")
+    assert pairs.passes == 1
+
+
 def test_without_locks_nothing_is_prepared(tmp_path, monkeypatch):
     def flock(file, operation):
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
