@@ -215,6 +215,38 @@ def test_commands_of_the_first_pages_run(own, models, monkeypatch, capsysbinary)
     assert (own / "attention.html").is_file() and list((own / "runs" / "inspected").rglob("*tfevents*"))
 
 
+# In place of what the script for Slurm starts: two workers, each of which first has SIGTERM sent to the bash above it.
+SLURM = {
+    "scontrol": 'if [ "$1" = show ]; then echo node0; echo node1; else echo "$@" >> requeued; fi',
+    "srun": """highest=0
+for number in 0 1; do
+  code=0
+  SLURM_PROCID=$number "$@" || code=$?
+  [ $code -gt $highest ] && highest=$code
+done
+echo $highest > highest
+exit $highest""",
+    "tf-transformer": """kill -TERM $PPID
+statuses=($STATUSES)
+exit ${statuses[$SLURM_PROCID]}""",
+}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "highest", "requeued"),
+    [("0 0", 0, False), ("2 75", 254, False), ("75 2", 254, False), ("75 75", 75, True), ("75 137", 137, True)],
+)
+def test_the_job_of_slurm_is_queued_again_unless_a_mistake_ended_it(tmp_path, statuses, highest, requeued):
+    for name, text in SLURM.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    (script,) = [block.text for block in blocks_of("docs/several_machines.md", "sh") if "srun" in block.text]
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "STATUSES": statuses, "SLURM_JOB_ID": "7"}
+    subprocess.run(["bash", "-uc", script], cwd=tmp_path, env={**environment, "SLURM_JOB_NODELIST": "node[0-1]"})
+    assert int((tmp_path / "highest").read_text()) == highest
+    assert (tmp_path / "requeued").exists() == requeued
+
+
 def test_the_job_of_kubernetes_tells_each_pod_of_the_others(own, monkeypatch):
     (block,) = blocks_of("docs/several_machines.md", "yaml")
     service, job = yaml.safe_load_all(block.text)

@@ -7,7 +7,15 @@ import pytest
 
 from tests.cli.command import contents
 from tf_transformer.errors import UserError
-from tf_transformer.files.whole import folder_written_new, written_at_end, written_new, written_once, written_whole
+from tf_transformer.files.whole import (
+    folder_written_new,
+    folder_written_once,
+    sync,
+    written_at_end,
+    written_new,
+    written_once,
+    written_whole,
+)
 
 
 @pytest.mark.parametrize("written", [written_whole, written_once, written_new])
@@ -45,6 +53,39 @@ def test_without_hard_links_the_first_stays_too(tmp_path, monkeypatch, number):
         monkeypatch.setattr("tf_transformer.files.whole.Path.exists", lambda path: False)  # it comes after the look
         (tmp_path / "others").write_text("quick")
     assert contents(tmp_path) == {"notes": b"first", "others": b"quick"}
+
+
+def no_sync(number, of_what):
+    """An `os.fsync` that fails for what is of some kind: `os.path.isdir` or `os.path.isfile`."""
+
+    def fsync(descriptor):
+        if of_what(descriptor):
+            raise OSError(number, os.strerror(number))
+
+    return fsync
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
+def test_where_folders_are_not_synced_all_is_written(tmp_path, monkeypatch, number):
+    """Of a file that is not synced nobody knows whether it is there."""
+    monkeypatch.setattr("tf_transformer.files.whole.os.fsync", no_sync(number, os.path.isdir))
+    for written in written_whole, written_once, written_new:
+        with written(tmp_path / written.__name__, "the notes") as partial:
+            partial.write_text("whole")
+    with folder_written_once(tmp_path / "folder", tmp_path / ".partial", "the notes") as partial:
+        (partial / "text").write_text("whole")
+    files = ("written_whole", "written_once", "written_new", "folder/text")
+    assert contents(tmp_path) == {"folder": None, **dict.fromkeys(files, b"whole")}
+    monkeypatch.setattr("tf_transformer.files.whole.os.fsync", no_sync(number, os.path.isfile))
+    with pytest.raises(OSError):
+        sync(tmp_path / "written_whole")
+
+
+def test_another_failure_to_sync_a_folder_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("tf_transformer.files.whole.os.fsync", no_sync(errno.EIO, os.path.isdir))
+    told = pytest.raises(UserError, match="can't be written: Input/output error")
+    with told, written_whole(tmp_path / "notes", "the notes") as partial:
+        partial.write_text("whole")
 
 
 def test_what_fails_after_its_name_was_taken_leaves_nothing(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from tests.experiment.small_recipe import recipe
 from tests.mistakes import refused
 from tests.tiny_run import PAIRS, tiny_run
 from tf_transformer import load_translator
-from tf_transformer.errors import WorkerLost
+from tf_transformer.errors import UserError, WorkerLost
 from tf_transformer.experiment import evaluate, runner
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import LOCK, RunDirectory, load_model
@@ -194,6 +195,23 @@ def test_a_training_that_ended_while_its_lock_was_waited_for_does_not_go_on(else
 
     monkeypatch.setattr(time, "sleep", other_ends)
     assert "contains a finished training" in refused(runner.train, recipe(distribution="single"), run.path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK])
+def test_without_locks_no_training_begins_and_none_goes_on(tmp_path, monkeypatch, number):
+    """Nothing is left of the one, and all of the other. A run can be scored nevertheless."""
+    run = RunDirectory.create(tmp_path / "run")
+
+    def flock(file, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    told = f"can't be locked ({os.strerror(number)}), since its file system has no locks; mount it with them (Lustre: "
+    assert refused(RunDirectory.create, tmp_path / "new" / "run").startswith(f"{tmp_path / 'new' / 'run'}: {told}")
+    with pytest.raises(UserError, match=re.escape(f"{run.path}: {told}")), run.locked():
+        raise KeyError
+    run.write_scores({"bleu": 1.5})
+    assert run.is_unfinished() and [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_open_wants_a_run(tmp_path):

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -237,6 +238,38 @@ def test_from_a_damaged_state_a_model_gets_nothing(tmp_path, place):
     assert "\n" not in str(error.value)
     assert contents(tmp_path) == before
     assert all(np.array_equal(*values) for values in zip(weights, model.get_weights(), strict=True))
+
+
+class SlowDisk(list):
+    """In place of a state's thread: keeps what is to be written, which is there once the test says so."""
+
+    class Writing(Future):
+        def result(self):
+            assert self.done(), "training waits"
+
+    def submit(self, write, *state):
+        self.append(self.Writing())
+        return self[-1]
+
+
+def test_training_does_not_wait_for_a_slow_disk(tmp_path):
+    """But where it is to end, or a state is wanted after each step."""
+    state, disk = TrainingState(tmp_path, Checkpoints(tmp_path, 1), seconds_between=1e-9), SlowDisk()
+    state._thread = disk
+    state.set_model(small_model())
+    for step in range(3):
+        state.on_train_batch_end(step)
+    assert len(disk) == 1
+    disk[0].set_result(None)
+    for step in range(3, 6):
+        state.on_train_batch_end(step)
+    assert len(disk) == 2
+    with pytest.raises(AssertionError, match="training waits"):
+        state.save()  # as an interruption does
+    state.seconds_between = 0
+    state.on_train_batch_end(6)
+    with pytest.raises(AssertionError, match="training waits"):
+        state.on_train_batch_end(7)
 
 
 def with_another_variable(model: keras.Model) -> keras.Model:

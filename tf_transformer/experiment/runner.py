@@ -40,8 +40,9 @@ from tf_transformer.model_card.files import renewed
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe, save_recipe
-from tf_transformer.runs.directory import LOCK_SECONDS, RunDirectory, identity, load_model
+from tf_transformer.runs.directory import RunDirectory, identity, load_model
 from tf_transformer.runs.resuming import Beginning, check_same_start, copy_state, find_beginning, run_of, save_start
+from tf_transformer.runs.training_lock import LOCK_SECONDS
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -20,6 +20,8 @@ AGAIN = "fix that, and give the command again"
 
 # What file systems say that have no hard links, such as exFAT, shared folders of virtual machines, and some of FUSE's.
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+# And those that sync no folders, such as VirtualBox's shared ones.
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 @contextmanager
@@ -256,9 +258,12 @@ def _beside(path: Path, name: str, what: str, advice: str) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Has the system write a file, or the names in a folder, to the disk."""
+    """Has the system write a file, or the names in a folder, to the disk; the latter where it can."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC or not path.is_dir():
+            raise
     finally:
         os.close(descriptor)

@@ -8,17 +8,18 @@ import json
 import logging
 import os
 import shutil
-import socket
-import time
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from tf_transformer.errors import UserError, WorkerLost
+from tf_transformer.errors import UserError
+from tf_transformer.files.locks import lock
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD
+from tf_transformer.runs.training_lock import ANOTHER, training_lock
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
@@ -30,8 +31,6 @@ logger = logging.getLogger(__name__)
 AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
 WEIGHTS = "model.weights.h5"  # in a checkpoint, which is an archive
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
-# How long to wait for the lock of a machine that may have died: NFS keeps it for some 90 seconds.
-LOCK_SECONDS = 120
 
 
 class RunDirectory:
@@ -66,7 +65,7 @@ class RunDirectory:
         self.card = self.path / CARD
 
     def check_is_free(self) -> None:
-        """Raises a UserError where something lies already, or nothing can be written."""
+        """Raises a UserError where something lies already, or nothing can be written or locked."""
         try:
             free = not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
             nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
@@ -88,6 +87,11 @@ class RunDirectory:
             raise UserError(
                 f"{self.path}: can't be created: {nearest} is not a folder you can write to; choose another folder"
             )
+        try:
+            with tempfile.TemporaryFile(dir=nearest) as file:
+                lock(file, self.path, ANOTHER)
+        except OSError as error:
+            raise UserError(f"{self.path}: can't be created: {error.strerror}; choose another folder") from None
 
     def is_only_prepared(self) -> bool:
         """Whether the folder holds prepared data, and its training has not begun."""
@@ -122,43 +126,11 @@ class RunDirectory:
             patience: how many seconds to wait for a process of another machine, whose lock may outlive it.
 
         Raises:
-            UserError: another process of this machine trains here.
+            UserError: another process of this machine trains here, or the file system has no locks.
             WorkerLost: one of another machine does, or did when that machine died.
         """
-        with open(self.training_state / LOCK, "a+", encoding="utf-8") as file:
-            try:
-                self._lock(file, patience)
-            except BlockingIOError:
-                raise UserError(
-                    f"{self.path}: another process is training here ({_holder(file)[0]}); wait "
-                    "until it ends, or choose another folder with --run-dir"
-                ) from None
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n{_machine()}\n")
-            file.flush()
+        with training_lock(self.training_state / LOCK, self.path, patience):
             yield
-
-    def _lock(self, file: TextIO, patience: float) -> None:
-        """Locks a file; raises BlockingIOError where a process of this machine has it locked."""
-        began, told = time.monotonic(), False
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                holder, machine = _holder(file)
-                if machine == _machine():
-                    raise
-            if time.monotonic() - began >= patience:
-                raise WorkerLost(
-                    f"{self.path}: locked by another machine ({holder}): wait until the training there ends or, if the "
-                    "machine has died, two minutes, and give the same command again; or choose another folder with "
-                    "--run-dir"
-                )
-            if not told:
-                logger.warning("%s: locked by another machine (%s); waiting for %g s", self.path, holder, patience)
-                told = True
-            time.sleep(1)
 
     def end_training(self) -> None:
         """Removes the files that only a resumed training needs."""
@@ -262,7 +234,9 @@ class RunDirectory:
         """Within it, other processes that hold the run wait; the system lets them go on however this one ends."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            with suppress(OSError):  # some network file systems lock files alone
+            # Some network file systems lock files alone, or nothing. A run can be scored there too: at worst the scores
+            # of two processes that end at the same moment are not both kept.
+            with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
@@ -314,21 +288,6 @@ class RunDirectory:
 
     def _damaged_scores(self, number: int) -> Path:
         return self.path / f"scores-damaged-{number}.json"
-
-
-def _machine() -> str:
-    """Tells this machine, since its last start, from others; a name may be that of a machine that this one replaces."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:  # not Linux
-        return socket.gethostname()
-
-
-def _holder(file: TextIO) -> tuple[str, str]:
-    """What a lock says of the process that has locked it, and of its machine; nothing of one that has just done so."""
-    file.seek(0)
-    process, machine, *_ = [*file.read().splitlines(), "", ""]
-    return process or "just started", machine
 
 
 def step_name(step: int) -> str:

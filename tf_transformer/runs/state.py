@@ -43,7 +43,8 @@ class TrainingState(keras.callbacks.Callback):
         average: holds the weights in training while the model shows their average, if there is one.
         early_stopping: counts validations without improvement, if that ends the training.
         pace: takes the time of an epoch, if anything does.
-        seconds_between: how long to train from one state to the next within an epoch; infinite for none there.
+        seconds_between: how long to train from one state to the next within an epoch, and at least until that one is
+            written; infinite for none there, and 0 for one after each step, however long it takes.
         origin_step: the step of the state of another run that this one began from, if it did.
         check: called before a state is saved in the middle of an epoch; raises where the last step was faulty.
         save_beginning: whether to save a state before the first step too, so that a training that begins with another
@@ -170,8 +171,11 @@ class TrainingState(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         if self._writing and self._writing.done():
             self.wait()
+        # A disk may be slower than that: training does not stand still for it.
+        busy = self._writing and self.seconds_between > 0
+        due = time.perf_counter() - self._saved_at >= self.seconds_between
         # Where the epoch ends a validation is due, and a state after it.
-        if not self.model.stop_training and time.perf_counter() - self._saved_at >= self.seconds_between:
+        if due and not busy and not self.model.stop_training:
             self.save()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

@@ -1,5 +1,6 @@
 """Prepared pairs: the same as the text has, made once, made anew when they must be, and whole whatever happens."""
 
+import errno
 import io
 import itertools
 import os
@@ -18,6 +19,7 @@ from rich.console import Console
 from tests.bounded import eventually, started
 from tests.data.prepared.small import FEW, prepare, texts_of
 from tests.data.test_batching import judged, texts
+from tests.mistakes import refused
 from tests.tiny_run import write_pairs
 from tf_transformer.data.changed import TaggedPairs
 from tf_transformer.data.filters import count_pairs
@@ -377,6 +379,32 @@ def test_a_full_disk_is_told_in_one_line(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
         signal.signal(signal.SIGXFSZ, before)
     assert len(prepare(numbered(400), tmp_path / "train")) == 400
+
+
+def test_many_read_through_what_is_there_at_once(tmp_path):
+    class NobodyWaits:
+        def print(self, told, **how):
+            raise AssertionError(told)
+
+    pairs = Counted(numbered(10), [1])
+    prepare(pairs, tmp_path / "train")
+    with preparing.locked(tmp_path, NobodyWaits(), shared=True):
+        prepare(pairs, tmp_path / "train", console=NobodyWaits())
+        with pytest.raises(AssertionError, match="waiting for another process"):
+            prepare(pairs, tmp_path / "train", console=NobodyWaits(), tag="de")
+    assert pairs.passes == 1
+
+
+def test_without_locks_nothing_is_prepared(tmp_path, monkeypatch):
+    def flock(file, operation):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    told = refused(prepare, numbered(10), tmp_path / "train")
+    assert told.startswith(
+        f"{tmp_path}: can't be locked (Function not implemented), since its file system has no locks"
+    )
+    assert told.endswith("choose a folder on another file system with data.prepared")
 
 
 def test_a_corpus_is_read_ahead_by_some_parts_alone(tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ Python's lock: two threads tokenise 1.8 times as fast as one, and neither start 
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import hashlib
 import itertools
 import json
@@ -41,6 +40,7 @@ from tf_transformer.data.prepared.store import (
 )
 from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import CHECKSUMS, write_checksums
+from tf_transformer.files.locks import lock
 from tf_transformer.files.whole import AGAIN, put_in_place, sync
 from tf_transformer.tokenizers.base import UNKNOWN_ID
 
@@ -82,6 +82,12 @@ def prepare_pairs(
     settings = json.loads(json.dumps(settings))  # as the manifest has them
     with told_in_one_line(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
+        # Many read through what is there at the same time; there may be many gigabytes, whose checksums take minutes.
+        with locked(folder.parent, console, shared=True):
+            prepared = _unchanged(pairs, folder, settings)
+            if prepared is not None:
+                shutil.rmtree(_parts(folder), ignore_errors=True)  # a kill may have left them
+                return prepared
         with locked(folder.parent, console):
             prepared = _current(pairs, folder, settings, console)
             if prepared is None:
@@ -127,14 +133,22 @@ def checksum_of(tokenizers) -> str:
 
 
 @contextmanager
-def locked(folder: Path, console: Console) -> Iterator[None]:
-    """Within it, no other process prepares in a folder; the system unlocks it when the process ends, however."""
-    with (folder / "lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+def locked(folder: Path, console: Console, shared: bool = False) -> Iterator[None]:
+    """Within it, no other process prepares in a folder; the system unlocks it when the process ends, however.
+
+    Args:
+        folder: where pairs or vocabularies are prepared.
+        console: where it is told that another process is waited for.
+        shared: whether this one only reads there, at the same time as others that do.
+
+    Raises:
+        UserError: the file system has no locks.
+    """
+    advice = "with data.prepared"
+    with (folder / "lock").open("a+") as file:
+        if not lock(file, folder, advice, shared=shared):
             console.print(f"{folder}: waiting for another process that prepares there", highlight=False, markup=False)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file, folder, advice, shared=shared, wait=True)
         yield
 
 
@@ -145,6 +159,15 @@ def told_in_one_line(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(f"{folder}: the prepared data can't be written: {error.strerror or error}; {AGAIN}") from None
+
+
+def _unchanged(pairs: Pairs, folder: Path, settings: dict[str, Any]) -> PreparedPairs | None:
+    """What a folder holds, if that is whole, and nothing has to be looked at but the state of the files to see so."""
+    manifest, state = Manifest.read(folder), state_of(pairs)
+    if manifest and state and manifest.state == state and manifest.settings == settings:
+        with suppress(UserError, OSError, ValueError):
+            return PreparedPairs(folder)
+    return None
 
 
 def _current(pairs: Pairs, folder: Path, settings: dict[str, Any], console: Console) -> PreparedPairs | None:

@@ -1,0 +1,78 @@
+"""The lock of a run's folder: one process trains in it at a time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from tf_transformer.errors import UserError, WorkerLost
+from tf_transformer.files.locks import lock
+
+logger = logging.getLogger(__name__)
+
+# How to choose another folder for a run.
+ANOTHER = "with --run-dir"
+# How long to wait for the lock of a machine that may have died: NFS keeps it for some 90 seconds.
+LOCK_SECONDS = 120
+
+
+@contextmanager
+def training_lock(path: Path, folder: Path, patience: float) -> Iterator[None]:
+    """Within it, no other process trains in a folder; the system unlocks it when the process ends, however.
+
+    Args:
+        path: the file of the lock.
+        folder: the run's folder.
+        patience: how many seconds to wait for a process of another machine, whose lock may outlive it.
+
+    Raises:
+        UserError: another process of this machine trains there, or the file system has no locks.
+        WorkerLost: one of another machine does, or did when that machine died.
+    """
+    with open(path, "a+", encoding="utf-8") as file:
+        _lock(file, folder, patience)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n{_machine()}\n")
+        file.flush()
+        yield
+
+
+def _lock(file: TextIO, folder: Path, patience: float) -> None:
+    began, told = time.monotonic(), False
+    while not lock(file, folder, ANOTHER):
+        holder, machine = _holder(file)
+        if machine == _machine():
+            raise UserError(
+                f"{folder}: another process is training here ({holder}); wait until it ends, or choose another folder "
+                f"{ANOTHER}"
+            )
+        if time.monotonic() - began >= patience:
+            raise WorkerLost(
+                f"{folder}: locked by another machine ({holder}): wait until the training there ends or, if the "
+                f"machine has died, two minutes, and give the same command again; or choose another folder {ANOTHER}"
+            )
+        if not told:
+            logger.warning("%s: locked by another machine (%s); waiting for %g s", folder, holder, patience)
+            told = True
+        time.sleep(1)
+
+
+def _machine() -> str:
+    """Tells this machine, since its last start, from others; a name may be that of a machine that this one replaces."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:  # not Linux
+        return socket.gethostname()
+
+
+def _holder(file: TextIO) -> tuple[str, str]:
+    """What a lock says of the process that has locked it, and of its machine; nothing of one that has just done so."""
+    file.seek(0)
+    process, machine, *_ = [*file.read().splitlines(), "", ""]
+    return process or "just started", machine
