@@ -52,6 +52,8 @@ def test_repeats(source, translation, expected):
         ("Tom!", "Tom!", True),
         ("a b c d", "a b", True),
         ("a b c d e", "a b", False),
+        ("我去了北京大学", "我去了北京大學", True),  # six of seven
+        ("我去了北京大学", "私は京都大学に行きました", False),
         ("", "", False),
     ],
 )

@@ -81,7 +81,7 @@ def copies(source: str, translation: str) -> bool:
         >>> copies("A man in Rome", "A man in Rom"), copies("A man in Rome", "Ein Mann in Rom")
         (True, False)
     """
-    return bool(translation.strip()) and overlap(source, translation) >= COPIED_SHARE
+    return bool(translation.strip()) and overlap(source, translation, WORD) >= COPIED_SHARE
 
 
 def _odd_lengths(lengths: Sequence[tuple[int, int]], usual: Sequence[tuple[int, int]]) -> int:
