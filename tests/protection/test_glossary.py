@@ -98,7 +98,7 @@ def test_letters_whose_lower_case_is_another_are_found_and_marked(term, written)
     assert Glossary({"other": "-", term: "X"}).mark([f"{written}."]) == [f"⟦{written}|X⟧."]
 
 
-@pytest.mark.parametrize(("of_term", "of_text"), itertools.product(["NFC", "NFD"], repeat=2))
+@pytest.mark.parametrize(("of_term", "of_text"), list(itertools.product(["NFC", "NFD"], repeat=2)))
 @pytest.mark.parametrize(
     ("text", "marked"),
     [
