@@ -98,6 +98,7 @@ def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
         RunDirectory.create, tmp_path / "files" / "letter" / "run"
     )
     assert "File name too long" in refused(RunDirectory.create, tmp_path / ("x" * 300))
+    assert r"r\udcfcn: not UTF-8" in refused(RunDirectory.create, tmp_path / "r\udcfcn")
     assert (tmp_path / "files" / "letter").read_text() == "dear"
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["letter"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.files.as_json import as_json
+from tf_transformer.files.as_json import as_json, escaped
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD
 
@@ -65,6 +65,8 @@ class RunDirectory:
 
     def check_is_free(self) -> None:
         """Raises a UserError where something lies already, or nothing can be written."""
+        if (named := escaped(str(self.path))) != str(self.path):
+            raise UserError(f"{named}: not UTF-8, which TensorFlow wants of a run's folder; choose another folder")
         try:
             free = not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
             nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
