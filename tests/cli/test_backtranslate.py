@@ -88,6 +88,17 @@ def test_pairs_counts_and_manifest(command, tiny_saved_model, monolingual, tmp_p
     assert sides(out) == [pair for pair in EXPECTED if max(len(side.split()) for side in pair) <= 5]
 
 
+@pytest.mark.thorough
+def test_files_whose_names_are_not_utf_8(command, tiny_saved_model, monolingual, tmp_path):
+    file, out = tmp_path / "m\udcf6no.en", tmp_path / "zur\udcfcck"
+    file.write_bytes(monolingual.read_bytes())
+    for _ in range(2):  # the second time they are there
+        outcome = command("backtranslate", tiny_saved_model, file, out, "--json")
+        assert outcome.status == 0 and sides(out) == EXPECTED
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["source"]["path"] == str(file)
+
+
 def test_a_recipe_takes_the_pairs(command, tiny_saved_model, monolingual, tmp_path, monkeypatch):
     """What is printed goes into a recipe as it is, wherever the recipe's data are."""
     write_pairs(tmp_path)

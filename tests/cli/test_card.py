@@ -15,7 +15,8 @@ from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.facts import facts_of_run
-from tf_transformer.model_card.files import read_card, renewed, source_language
+from tf_transformer.model_card.files import read_card, renewed, source_language, write_card
+from tf_transformer.model_card.page import is_generated
 from tf_transformer.runs.directory import RunDirectory, identity, load_model
 
 
@@ -140,6 +141,15 @@ def test_a_card_is_renewed_unless_somebody_has_edited_it(run):
     with renewed(run):
         run.write_scores({"set": "test", "bleu": 50.0})
     assert run.card.read_text() == edited
+
+
+def test_a_path_that_is_not_utf_8_is_told_by_its_bytes(command, run, tmp_path):
+    with renewed(run):
+        run.write_scores({"set": "T\udcfcr.en", **identity(run.best), "bleu": 12.5})
+    assert r"T\udcfcr.en" in run.card.read_text(encoding="utf-8") and is_generated(run.card.read_text(encoding="utf-8"))
+    assert facts_of(command, run.path)["scores"]["set"] == "T\udcfcr.en"
+    write_card(tmp_path, facts_of_run(run))
+    assert json.loads((tmp_path / FACTS).read_text(encoding="utf-8"))["scores"]["set"] == "T\udcfcr.en"
 
 
 def test_a_card_that_another_process_renewed_meanwhile_is_no_edited_one(run):

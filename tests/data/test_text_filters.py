@@ -138,6 +138,11 @@ def test_overlap_by_brute_force(source, target):
     assert overlap(", ".join(source), " ".join(target) + ".") == shared / max(len(source), len(target))
 
 
+def test_overlap_of_either_form():
+    """An accent may be composed or decomposed."""
+    assert overlap("Über das Café.", "U\u0308ber DAS Cafe\u0301") == overlap("日ǰ", "日j\u030c") == 1
+
+
 @settings(deadline=None)
 @given(st.text("aZéßжЯωΩ日か1-. \u0301", max_size=20))
 @pytest.mark.parametrize("script", ["Latin", "Cyrillic", "Greek"])

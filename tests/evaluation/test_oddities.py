@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.evaluation.oddities import copies, repeats, share_of_oddities
+from tf_transformer.evaluation.oddities import WORD, copies, repeats, share_of_oddities
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=14)
 
@@ -31,6 +31,11 @@ def test_a_repeat_is_what_a_regular_expression_finds(words):
         ("I like it.", "我喜欢它", False),
         ("", "", False),
         ("x", "a b c d e a b c d e a b c d e", False),  # five words
+        ("My grandparents live in Delhi.", "मेरे दादा दादी दिल्ली में रहते हैं।", False),
+        ("No.", "नहीं नहीं नहीं", True),
+        ("Baby and Grandma came.", "பாப்பா பாட்டி வந்தார்கள்", False),
+        ("But a mother is no ghost.", "Ma\u0301 ma\u0300 ma", False),  # decomposed
+        ("No.", "ไม่ไม่ไม่", True),
     ],
 )
 def test_repeats(source, translation, expected):
@@ -47,11 +52,27 @@ def test_repeats(source, translation, expected):
         ("Tom!", "Tom!", True),
         ("a b c d", "a b", True),
         ("a b c d e", "a b", False),
+        ("我去了北京大学", "我去了北京大學", True),  # six of seven
+        ("我去了北京大学", "私は京都大学に行きました", False),
         ("", "", False),
     ],
 )
 def test_copies(source, translation, expected):
     assert copies(source, translation) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("我爱NBA狗", ["我", "爱", "NBA", "狗"]),
+        ("か\u3099ん𠮷", ["か\u3099", "ん", "𠮷"]),
+        ("नहीं, दिल्ली में", ["नहीं", "दिल्ली", "में"]),
+        ("ที่นี่iPhone", ["ที่", "นี่", "iPhone"]),
+        ("Mu\u0308ller_1 saw 10² ½ dogs", ["Mu\u0308ller_1", "saw", "10²", "½", "dogs"]),
+    ],
+)
+def test_words_keep_their_marks(text, words):
+    assert WORD.findall(text) == words
 
 
 def test_lengths_that_were_made_odd_are_found():

@@ -1,5 +1,8 @@
 """Terms of a glossary, and how they are found in texts."""
 
+import itertools
+from unicodedata import normalize
+
 import pytest
 
 from tf_transformer.errors import UserError
@@ -95,6 +98,55 @@ def test_letters_whose_lower_case_is_another_are_found_and_marked(term, written)
     assert Glossary({"other": "-", term: "X"}).mark([f"{written}."]) == [f"⟦{written}|X⟧."]
 
 
+@pytest.mark.parametrize(("of_term", "of_text"), list(itertools.product(["NFC", "NFD"], repeat=2)))
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("Herr Müller kommt.", "Herr ⟦Müller|Miller⟧ kommt."),
+        ("MÜLLER und Müllers", "MÜLLER und Müllers"),
+        ("Das Café, das CAFÉ, die Cafés, cafe", "Das ⟦Café|bar⟧, das ⟦CAFÉ|bar⟧, die Cafés, ⟦cafe|tavern⟧"),
+        ("café  crème, Café", "⟦café  crème|coffee⟧, ⟦Café|bar⟧"),
+        ("ǰ J\u030c", "⟦ǰ|j⟧ ⟦J\u030c|j⟧"),
+        ("가나 각 가", "가나 각 ⟦가|ga⟧"),
+        ("がか", "⟦が|が⟧か"),
+    ],
+)
+def test_accents_may_be_composed_or_decomposed(of_term, of_text, text, marked):
+    terms = {
+        "cafe": "tavern",
+        "café": "bar",
+        "café crème": "coffee",
+        "Müller": "Miller",
+        "ǰ": "j",
+        "가": "ga",
+        "が": "が",
+    }
+    terms = {normalize(of_term, term): other for term, other in terms.items()}
+    assert normalize("NFC", Glossary(terms).mark([normalize(of_text, text)])[0]) == normalize("NFC", marked)
+
+
+def test_the_text_keeps_its_form():
+    decomposed = normalize("NFD", "Müller")
+    assert Glossary({"Müller": "Miller"}).mark([f"{decomposed} für Müller"]) == [
+        f"⟦{decomposed}|Miller⟧ für ⟦Müller|Miller⟧"
+    ]
+
+
+def test_letters_that_are_others_when_composed_are_found_as_they_are_given():
+    """The signs for ohm and Ångström; a long s with an accent."""
+    text = "\u2126, \u212b, ſ\u0301"
+    assert Glossary({"\u2126": "ohm", "\u212b": "A", "ś": "s"}).mark([text]) == [
+        "⟦\u2126|ohm⟧, ⟦\u212b|A⟧, ⟦ſ\u0301|s⟧"
+    ]
+
+
+def test_both_forms_of_a_term_are_one():
+    composed, decomposed = (normalize(form, "Müller") for form in ("NFC", "NFD"))
+    assert Glossary({composed: "Miller"}).fingerprint == Glossary({decomposed: "Miller"}).fingerprint
+    with pytest.raises(UserError, match="twice, composed and decomposed; give each term once"):
+        Glossary({composed: "Miller", decomposed: "Muller"})
+
+
 def test_is_read_from_a_file(tmp_path):
     path = tmp_path / "terms.tsv"
     path.write_bytes("\ufeffdog\tHund\r\n\n fire truck \t Feuerwehrauto \n".encode())
@@ -107,12 +159,13 @@ def test_is_read_from_a_file(tmp_path):
         (b"dog Hund\n", "line 1: give a source term, a tab"),
         (b"dog\tHund\ncat\t\n", "line 2: give a source term, a tab"),
         (b"dog\tHund\ndog\tKatze\n", "line 2: 'dog' is there twice"),
+        ("café\tbar\ncafe\u0301\tpub\n".encode(), "line 2: 'cafe\u0301' is there twice"),
         (b"\n", "has no term"),
         (b"a|b\tHund\n", "'a|b' is no term"),
         (b"\xff\tHund\n", "not valid UTF-8 at byte 0"),
         (None, "can't be read"),
     ],
-    ids=["no tab", "empty", "twice", "nothing", "reserved", "bytes", "missing"],
+    ids=["no tab", "empty", "twice", "in both forms", "nothing", "reserved", "bytes", "missing"],
 )
 def test_mistakes(tmp_path, content, told):
     path = tmp_path / "terms.tsv"

@@ -103,6 +103,7 @@ def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
         RunDirectory.create, tmp_path / "files" / "letter" / "run"
     )
     assert "File name too long" in refused(RunDirectory.create, tmp_path / ("x" * 300))
+    assert r"r\udcfcn: not UTF-8" in refused(RunDirectory.create, tmp_path / "r\udcfcn")
     assert (tmp_path / "files" / "letter").read_text() == "dear"
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["letter"]
 
@@ -261,6 +262,14 @@ def test_scores_keep_the_earlier_ones(empty_run):
         "earlier": [{"bleu": 1.5, "source": "Prüfung.en"}, {"bleu": 20.25, "source": "Prüfung.en"}],
     }
     assert {path.name for path in empty_run.path.iterdir()} == {"recipe.yaml", "checkpoints", "scores.json"}
+
+
+def test_a_path_that_is_not_utf_8_is_kept(empty_run):
+    empty_run.write_training({"root": "/T\udcfcr"})
+    assert empty_run.read_training() == {"root": "/T\udcfcr"}
+    for bleu in 1.5, 20.25:
+        empty_run.write_scores({"bleu": bleu, "source": "Pr\udcfcfung.en"})
+    assert [scores["source"] for scores in empty_run.read_scores()] == ["Pr\udcfcfung.en"] * 2
 
 
 def test_of_many_that_score_at_once_each_adds_its_own(empty_run):

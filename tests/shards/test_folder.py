@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 import shutil
 
 import pytest
@@ -189,6 +190,16 @@ def test_a_model_s_checksum_is_of_what_it_translates_with(tiny_run_directory, ti
     assert model_checksum(old) != first
     with pytest.raises(UserError, match="none: no such model"):
         model_checksum(tmp_path / "none")
+
+
+def test_of_names_that_are_not_utf_8_shards_are_made_too(source, tmp_path):
+    model = tmp_path / "m\udcf6del"
+    model.mkdir()
+    (model / "w\udcf6rter.txt").write_text("a")
+    described = make_manifest(source, models=[model], engine="tensorflow", options={"glossary": "w\udcf6rter.tsv"})
+    for _ in range(2):  # the second time they are found to be those of the same command
+        begin(tmp_path / "shards", described)
+    assert json.loads((tmp_path / "shards" / "manifest.json").read_text(encoding="utf-8")) == described
 
 
 def test_copied_to_standard_output_they_are_the_file(shards, source):

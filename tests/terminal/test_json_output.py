@@ -27,3 +27,10 @@ def test_what_json_lacks_is_null_and_all_else_is_kept(content):
         print_json(content)
     expected = json.loads(json.dumps(content), parse_constant=lambda constant: None)
     assert json.loads(out.getvalue(), parse_constant=refuse) == expected
+
+
+def test_of_a_path_that_is_not_utf_8_the_bytes_come_back(capsysbinary):
+    content = {"größe": "T\udcfcr.en"}
+    print_json(content)
+    printed = capsysbinary.readouterr().out.decode("utf-8")
+    assert json.loads(printed) == content and "größe" in printed

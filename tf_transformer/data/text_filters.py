@@ -7,6 +7,7 @@ found only where it is a copy of the other side.
 from __future__ import annotations
 
 import itertools
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -177,18 +178,20 @@ class PairFilter:
         return None
 
 
-def overlap(source: str, target: str) -> float:
+def overlap(source: str, target: str, word: regex.Pattern = _WORD) -> float:
     """The share of the longer side's words that are on the other side too, each as often as it is there.
 
     Args:
-        source: a text; case and punctuation do not matter, unless there is nothing but punctuation.
+        source: a text; case, accents' form and punctuation do not matter, unless there is nothing but punctuation.
         target: likewise.
+        word: what matches a word.
 
     Example:
         >>> overlap("Tom is cool.", "Tom ist cool!")
         0.6666666666666666
     """
-    words, others = (_WORD.findall(text.casefold()) or [text] for text in (source, target))
+    texts = (unicodedata.normalize("NFC", text) for text in (source, target))
+    words, others = (word.findall(text.casefold()) or [text] for text in texts)
     if set(words).isdisjoint(others):  # as nearly always
         return 0.0
     return (Counter(words) & Counter(others)).total() / max(len(words), len(others))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from tf_transformer.data.text_filters import is_repetitive, overlap
+import regex
 
-# Letters and digits that stand together. Chinese and Japanese, which have no blanks, are taken sign by sign.
-WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+from tf_transformer.data.text_filters import is_repetitive, overlap
+from tf_transformer.protection.patterns import WITHOUT_BLANKS
+
+# Letters and digits that stand together, with their combining marks: without these the words of Hindi would be single
+# letters. Scripts that write no blanks between words, as Chinese, Japanese and Thai, are taken letter by letter.
+_MARKS = r"\p{M}\u200c\u200d"
+WORD = regex.compile(
+    rf"{WITHOUT_BLANKS}[{_MARKS}]*|[[\p{{L}}\p{{N}}_]--{WITHOUT_BLANKS}][[\p{{L}}\p{{N}}_{_MARKS}]--{WITHOUT_BLANKS}]*",
+    flags=regex.VERSION1,  # which has --, "but not"
+)
 
 MOST_IN_A_ROW = 2
 COPIED_SHARE = 0.5
@@ -74,7 +81,7 @@ def copies(source: str, translation: str) -> bool:
         >>> copies("A man in Rome", "A man in Rom"), copies("A man in Rome", "Ein Mann in Rom")
         (True, False)
     """
-    return bool(translation.strip()) and overlap(source, translation) >= COPIED_SHARE
+    return bool(translation.strip()) and overlap(source, translation, WORD) >= COPIED_SHARE
 
 
 def _odd_lengths(lengths: Sequence[tuple[int, int]], usual: Sequence[tuple[int, int]]) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
 from tf_transformer.export.formats import is_ctranslate2, is_saved_model
+from tf_transformer.files.as_json import as_json
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.facts import Facts, facts_of_run
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def write_card(folder: Path, facts: Facts) -> None:
     """Writes a card's page and its facts into a folder."""
     (folder / CARD).write_text(as_markdown(facts), encoding="utf-8")
-    (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / FACTS).write_text(as_json(facts) + "\n", encoding="utf-8")
 
 
 @contextmanager

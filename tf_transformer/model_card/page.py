@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from tf_transformer.files.as_json import escaped
 from tf_transformer.model_card.facts import SCORES, SIGNATURES, Facts
 
 LIMITS = {
@@ -56,7 +57,7 @@ def as_markdown(facts: Facts, use: str | None = None) -> str:
     parts += ["## Decoding"]
     parts += [_table(facts["decoding"])]
     parts += ["## Versions", _table(facts["versions"] or {})]
-    return _signed("\n\n".join(parts) + "\n")
+    return _signed(escaped("\n\n".join(parts) + "\n"))
 
 
 def _signed(page: str) -> str:

@@ -41,7 +41,8 @@ class Glossary:
 
     A term is found as whole words; where a script writes no blanks between words, as Chinese and Thai, wherever its
     letters stand. One in lower case is found in any case, as at the beginning of a sentence; another only as it is
-    written. Of two terms at one place the longer counts. What is protected anyway, such as a link, has no terms.
+    written. Accents may be composed (NFC) or decomposed (NFD), in the term and in the text. Of two terms at one place
+    the longer counts. What is protected anyway, such as a link, has no terms.
 
     A term of a script without blanks whose translation is of another gets blanks, so that the translation has them:
     "一只狗" becomes "一只 ⟦狗|dog⟧".
@@ -50,7 +51,7 @@ class Glossary:
         terms: source term -> target term.
 
     Raises:
-        UserError: there is no term, or one is empty, or has a ⟦, a ⟧ or a vertical bar.
+        UserError: there is no term, or one is empty, or has a ⟦, a ⟧ or a vertical bar, or is there in both forms.
 
     Example:
         >>> glossary = Glossary({"dog": "Hund", "fire truck": "Feuerwehrauto"})
@@ -66,13 +67,18 @@ class Glossary:
                 raise UserError(
                     f"{term!r} is no term of a glossary; it must not be blank, or contain {OPENING}, {CLOSING} or |"
                 )
-        self.terms = dict(terms)
-        self._in_lower_case = {" ".join(term.split()): other for term, other in terms.items() if term == term.lower()}
-        self._as_written = {" ".join(term.split()): other for term, other in terms.items() if term != term.lower()}
-        longest_first = sorted({*self._in_lower_case, *self._as_written}, key=len, reverse=True)
-        # With "\s+" between its words a term is found across any blanks.
+        self.terms: dict[str, str] = {}
+        for term, other in terms.items():
+            if _composed(term) in self.terms:
+                raise UserError(f"{term!r} is in the glossary twice, composed and decomposed; give each term once")
+            self.terms[_composed(term)] = other
+        self._in_lower_case = {_key(term): other for term, other in self.terms.items() if term == term.lower()}
+        self._as_written = {_key(term): other for term, other in self.terms.items() if term != term.lower()}
+        # Decomposed, where "cafe" begins "café", the second is the longer one.
+        longest_first = sorted(terms, key=lambda term: len(unicodedata.normalize("NFD", _key(term))), reverse=True)
+        self._patterns = {_key(term): _words(term) for term in longest_first}
         found = "|".join(
-            f"(?i:{_words(term)})" if term in self._in_lower_case else _words(term) for term in longest_first
+            f"(?i:{words})" if term in self._in_lower_case else words for term, words in self._patterns.items()
         )
         # What is protected comes first. A word that ends in a digit may be a term; if not, its end is no quantity.
         self._pattern = re.compile(
@@ -94,14 +100,16 @@ class Glossary:
         except UnicodeDecodeError as error:
             raise UserError(f"{path}: not valid UTF-8 at byte {error.start:,}; convert the glossary to UTF-8") from None
         terms: dict[str, str] = {}
+        composed = set()
         for number, line in enumerate(text.split("\n"), start=1):
             if not line.strip():
                 continue
             columns = [column.strip() for column in line.split("\t")]
             if len(columns) != 2 or not all(columns):
                 raise UserError(f"{path}, line {number}: give a source term, a tab and its target term")
-            if columns[0] in terms:
+            if _composed(columns[0]) in composed:
                 raise UserError(f"{path}, line {number}: {columns[0]!r} is there twice; give each term once")
+            composed.add(_composed(columns[0]))
             terms[columns[0]] = columns[1]
         try:
             return cls(terms)
@@ -134,8 +142,10 @@ class Glossary:
         if not _is_term(found):
             return found[0]
         term, (start, end) = found["term"], found.span()
-        words = " ".join(term.split())
-        target = self._as_written.get(words) or self._in_lower_case.get(words.lower()) or self._of_any_case(words)
+        words = _key(term)
+        target = (
+            self._as_written.get(words) or self._in_lower_case.get(_composed(words.lower())) or self._of_any_case(term)
+        )
         mark = f"{OPENING}{term}|{target}{CLOSING}"
         if _lacks_blank(found.string[max(start - 1, 0) : start], term[0], target[0]):
             mark = " " + mark
@@ -147,7 +157,7 @@ class Glossary:
     def _of_any_case(self, words: str) -> str:
         """The target of a term whose letters `re` takes for these, and `lower` does not: "İ" for "i", "ſ" for "s"."""
         terms = self._in_lower_case.items()
-        return next(target for term, target in terms if re.fullmatch(re.escape(term), words, re.IGNORECASE))
+        return next(target for term, target in terms if re.fullmatch(self._patterns[term], words, re.IGNORECASE))
 
 
 def _is_term(found: re.Match) -> bool:
@@ -173,5 +183,19 @@ def _lacks_blank(beside: str, end_of_term: str, end_of_target: str) -> bool:
     return is_letter and any(map(_IS_WITHOUT_BLANKS, (beside, end_of_term))) and not _IS_WITHOUT_BLANKS(end_of_target)
 
 
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def _key(term: str) -> str:
+    """By what a term is looked up, however its blanks and accents are written."""
+    return " ".join(_composed(term).split())
+
+
 def _words(term: str) -> str:
-    return r"\s+".join(map(re.escape, term.split()))
+    """What matches a term across any blanks, each word as it is given, composed or decomposed."""
+    forms = [
+        dict.fromkeys(re.escape(form) for form in (word, _composed(word), unicodedata.normalize("NFD", word)))
+        for word in term.split()
+    ]
+    return r"\s+".join(f"(?:{'|'.join(of_word)})" for of_word in forms)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.files.as_json import as_json, escaped
 from tf_transformer.files.locks import lock
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD
@@ -66,6 +67,8 @@ class RunDirectory:
 
     def check_is_free(self) -> None:
         """Raises a UserError where something lies already, or nothing can be written or locked."""
+        if (named := escaped(str(self.path))) != str(self.path):
+            raise UserError(f"{named}: not UTF-8, which TensorFlow wants of a run's folder; choose another folder")
         try:
             free = not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
             nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
@@ -249,7 +252,7 @@ class RunDirectory:
             UserError: it can't be written.
         """
         with written_whole(self.training, "what the training begins with") as partial:
-            partial.write_text(json.dumps(known, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            partial.write_text(as_json(known) + "\n", encoding="utf-8")
 
     def read_training(self) -> dict[str, Any]:
         """What `write_training` wrote; empty if it is missing or damaged."""
@@ -282,7 +285,7 @@ class RunDirectory:
                 number = next(n for n in itertools.count(1) if not self._damaged_scores(n).exists())
                 self.scores.rename(self._damaged_scores(number))
                 logger.warning("%s: damaged, kept as %s", self.scores, self._damaged_scores(number).name)
-        text = json.dumps({**scores, "earlier": earlier}, indent=2, ensure_ascii=False)
+        text = as_json({**scores, "earlier": earlier})
         with written_whole(self.scores, "the scores") as partial:
             partial.write_text(text + "\n", encoding="utf-8")
 

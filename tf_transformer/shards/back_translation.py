@@ -13,6 +13,7 @@ from typing import Any
 from tf_transformer.data.noise import Noise
 from tf_transformer.data.text_filters import PairFilter, PairLimits
 from tf_transformer.errors import UserError
+from tf_transformer.files.as_json import as_json
 from tf_transformer.files.checksums import digest
 from tf_transformer.files.whole import PARTIAL, folder_written_once
 from tf_transformer.shards.folder import ShardFolder
@@ -73,7 +74,7 @@ def back_translate(
     partial = folder / f"{PARTIAL}pairs-{socket.gethostname()}-{os.getpid()}"
     with folder_written_once(out, partial, "the back-translation") as written:
         result = _write(shards, written, PairFilter(limits), min_score, noise)
-        text = json.dumps({**whole, "result": result}, indent=2, ensure_ascii=False) + "\n"
+        text = as_json({**whole, "result": result}) + "\n"
         (written / MANIFEST).write_text(text, encoding="utf-8")
     return _made_before(out, whole)  # by this process, or by another that was sooner
 

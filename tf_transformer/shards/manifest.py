@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tf_transformer import __version__
 from tf_transformer.errors import UserError
+from tf_transformer.files.as_json import as_json
 from tf_transformer.files.checksums import CHECKSUMS, digest
 from tf_transformer.files.whole import PARTIAL, written_once
 from tf_transformer.runs.directory import RunDirectory, is_run
@@ -64,7 +66,8 @@ def model_checksum(model: Path) -> str:
 
 
 def _of_all(files: list[Path]) -> str:
-    return hashlib.sha256("".join(f"{digest(file)}  {file.name}\n" for file in files).encode()).hexdigest()
+    # Names as bytes, since one need not be UTF-8.
+    return hashlib.sha256(os.fsencode("".join(f"{digest(file)}  {file.name}\n" for file in files))).hexdigest()
 
 
 def check_folder(folder: Path, manifest: dict[str, Any]) -> None:
@@ -109,7 +112,7 @@ def begin(folder: Path, manifest: dict[str, Any]) -> None:
     except OSError as error:
         raise UserError(f"{folder}: can't be made: {error.strerror}; choose another folder") from None
     with written_once(folder / MANIFEST, "the manifest") as partial:
-        partial.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.write_text(as_json(manifest) + "\n", encoding="utf-8")
     check_folder(folder, manifest)
 
 

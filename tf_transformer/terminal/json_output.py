@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
+
+from tf_transformer.files.as_json import as_json
 
 
 def print_json(content: Any) -> None:
@@ -17,7 +18,7 @@ def print_json(content: Any) -> None:
           "perplexity": null
         }
     """
-    print(json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False))
+    print(as_json(_finite(content), allow_nan=False))
 
 
 def _finite(content: Any) -> Any:

@@ -147,6 +147,15 @@ def test_they_are_made_once(tmp_path, console):
     assert known == made.manifest.fingerprint and pairs.passes == 1
 
 
+def test_files_whose_names_are_not_utf_8_are_prepared_once(tmp_path):
+    (tmp_path / "T\udcfcr").mkdir()
+    pairs = TextFiles(*write_pairs(tmp_path / "T\udcfcr", numbered(50)))
+    made = prepare(pairs, tmp_path / "train", files=["T\udcfcr"])
+    again = prepare(pairs, tmp_path / "train", files=["T\udcfcr"])
+    assert texts_of(again) == texts_of(made) and again.manifest == made.manifest
+    assert again.manifest.settings["files"] == ["T\udcfcr"]
+
+
 @pytest.mark.parametrize("settings", [{"tag": ["<bt>"]}, {"tag": [None], "noise": [{"typos": 0.5}]}])
 def test_what_was_prepared_with_another_tag_or_noise_tells_nothing_of_the_texts(tmp_path, settings):
     """Their files are the same, and so is their state."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from tf_transformer.data.filters import PairCounts
 from tf_transformer.errors import UserError
+from tf_transformer.files.as_json import as_json
 from tf_transformer.files.checksums import check_checksums
 
 FORMAT = 1
@@ -41,7 +42,7 @@ class Manifest:
     sources: list[PreparedSource]
 
     def to_json(self) -> str:
-        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+        return as_json({"format": FORMAT, **dataclasses.asdict(self)}) + "\n"
 
     @classmethod
     def read(cls, folder: Path) -> Manifest | None:
