@@ -141,7 +141,7 @@ def _letters_of_tokens(tokens: Sequence[str]) -> Iterator[tuple[str, range]]:
 
 
 def _parts_of_text(text: str) -> dict[int, str]:
-    """The characters of a text by their place, and together what becomes one in the normal form, as "e" and an accent."""
+    """A text's characters by their place; what becomes one in the normal form, as "e" and an accent, is together."""
     parts = dict(enumerate(text))
     for found in _IN_PARTS.finditer(text):
         if not unicodedata.is_normalized("NFKC", found[0]):
