@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tf_transformer.errors import UserError
 
 UNKNOWN_LANGUAGE = "und"  # ISO 639's code of a language that is not known
@@ -48,8 +50,8 @@ def language_name(code: str) -> str:
 
     Example:
         >>> from tf_transformer.languages import language_name
-        >>> language_name("de"), language_name("xyz")
-        ('German', 'xyz')
+        >>> language_name("deu"), language_name("de-AT"), language_name("xyz")
+        ('German', 'German (Austria)', 'xyz')
     """
     try:
         from babel import Locale, UnknownLocaleError
@@ -58,7 +60,11 @@ def language_name(code: str) -> str:
 
     if code == UNKNOWN_LANGUAGE:
         return "undetermined"
+    language, *others = re.split("([-_])", code)
+    shorter = "".join([short_code(language), *others])
     try:
-        return Locale.parse(code, sep="_" if "_" in code else "-").get_display_name("en") or code
+        locale = Locale.parse(shorter, sep="_" if "_" in code else "-")
+        # Babel adds the likely country to a code that it knows by another name, such as "iw" for Hebrew.
+        return (locale.get_display_name("en") if others else locale.get_language_name("en")) or code
     except (ValueError, UnknownLocaleError):
         return code

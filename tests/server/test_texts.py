@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tf_transformer.protection.patterns import KEPT
-from tf_transformer.server.markup import html_parts, in_one_line
+from tf_transformer.server.markup import html_parts, in_one_line, is_inline
 from tf_transformer.server.texts import _parts, translate_texts
 from tf_transformer.translation.texts import Translation
 
@@ -113,6 +113,17 @@ def test_what_the_source_shows_as_text_is_no_markup_of_the_answer(protect, text)
 def test_a_tag_ends_where_it_ends_in_a_browser(tag):
     parts = [(True, tag), (False, "The dog"), (True, "</p>"), (False, "it's -- late"), (True, "<!-- b -->")]
     assert list(html_parts("".join(part for _, part in parts))) == parts
+
+
+@pytest.mark.parametrize("tag", ["<textarea-autosize>", "<style-guide/>", "<script.x>", "<b-card a=1>", "</a:b>"])
+def test_a_custom_element_is_not_the_one_that_its_name_begins_with(tag):
+    assert list(html_parts(f"{tag}A dog</p>")) == [(True, tag), (False, "A dog"), (True, "</p>")]
+    assert not is_inline(tag)
+
+
+@pytest.mark.parametrize("tag", ["<b>", "<B\n>", "<br/>", "</a >", "<i", "<a\thref=x>"])
+def test_tags_inside_of_a_sentence(tag):
+    assert is_inline(tag)
 
 
 @pytest.mark.parametrize("tag", ["<p title='a>b", '<p title= "a>b', "<p title=it's", "<!-- a > b"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.eager import eagerly
 from tests.tiny_run import PAIRS
 from tf_transformer.tokenizers import train_tokenizers
-from tf_transformer.tokenizers.spans import token_spans
+from tf_transformer.tokenizers.spans import token_spans, words_of_tokens
 
 TEXTS = [
     "A man sees a house.",
@@ -81,6 +81,29 @@ def test_words_and_bytes_one_by_one():
     assert token_spans(["▁…"], "...") == [(0, 3)]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["개가 공원에서 빨리 달린다", "Tiếng Việt rất đẹp", "ｶﾞｷﾞ ﾊﾟ", "que\u0301 a\u0316\u0301 कि क\u093c"],
+    ids=["Korean", "Vietnamese", "half width", "order"],
+)
+def test_letters_in_parts_are_those_of_their_tokens(text):
+    text = f"… {unicodedata.normalize('NFD', text)}"
+    tokens = [f"▁{unicodedata.normalize('NFKC', word)}" for word in text.split()]
+    assert words_of_tokens([*tokens, "</s>"], text) == [*(range(i, i + 1) for i in range(len(tokens))), range(0)]
+    at = units(text)
+    assert [at(span) for span in token_spans(tokens, text)] == text.split()
+
+
+def test_every_character_that_can_be_in_parts():
+    letters = [letter for letter in map(chr, range(0x30000)) if unicodedata.is_normalized("NFKC", letter)]
+    letters = [letter for letter in letters if not unicodedata.is_normalized("NFD", letter)]
+    assert len(letters) > 12_000
+    # A part may be a mark that needs a letter before it.
+    text = unicodedata.normalize("NFD", " ".join(f"क{letter}" for letter in letters))
+    words = words_of_tokens([f"▁क{letter}" for letter in letters], text)
+    assert words == [range(i, i + 1) for i in range(len(letters))]
+
+
 def test_wordpiece_s_tokens(tokenizers):
     tokenizer, text = tokenizers["wordpiece"], "Our dog  sees the   green house."
     with eagerly():
@@ -113,8 +136,9 @@ def test_the_tokens_of_a_long_line_that_was_cut(unknown):
         (["▁ab", "[UNK]"] * 500, "ab\u0378 " * 5_000, [(0, 2)]),
         (["▁abd", "▁deg"] * 600, "abc def " * 600, []),
         (["▁aX"] * 500, "a" * 1_000, []),
+        (["▁a"], "a" + "\u0301\u0316" * 50_000, []),
     ],
-    ids=["cut", "last letter", "unknown", "likeness", "every other"],
+    ids=["cut", "last letter", "unknown", "likeness", "every other", "marks"],
 )
 def test_a_hostile_text_takes_seconds_at_most(tokens, text, first):
     began = time.thread_time()

@@ -108,7 +108,8 @@ def test_pieces_are_the_text(text, language):
     pieces = split_sentences(text, language)
     assert len(pieces) % 2 == 1
     assert "".join(pieces) == text
-    assert join_sentences(pieces, pieces[1::2]) == text
+    # A space may come where sentences follow each other without a blank.
+    assert join_sentences(pieces, pieces[1::2]).replace(" ", "") == text.replace(" ", "")
     for sentence in pieces[1::2]:
         assert sentence == sentence.strip() and len(sentence.splitlines()) == 1 and re.search(r"[^\W_]", sentence)
 
@@ -166,6 +167,9 @@ def test_a_space_comes_between_sentences_of_a_script_without_spaces():
         ("zh", "他说：“你好。”她走了。再见！", "S0. S1. S2."),
         ("ja", "「こんにちは。」彼は言った。「はい。」さようなら。", "S0. S1. S2. S3."),
         ("zh", "你好…再见。走吧?好!行", "S0. S1. S2. S3."),
+        ("zh", "他说OK!我走了。", "S0. S1."),
+        ("my", "သူလာသည်။သူသွားသည်။", "S0. S1."),
+        ("hi", "यह एक वाक्य है।यह दूसरा है।", "S0. S1."),
     ],
 )
 def test_so_it_does_behind_quotes_and_marks_of_half_width(language, text, expected):
@@ -173,6 +177,16 @@ def test_so_it_does_behind_quotes_and_marks_of_half_width(language, text, expect
     number = len(pieces) // 2
     assert join_sentences(pieces, [f"S{i}." for i in range(number)]) == expected
     assert join_sentences(pieces, ["好！”"] * number) == "好！”" * number
+
+
+def test_none_comes_into_a_name_that_was_split():
+    pieces = split_sentences("He uses ASP.NET here. So do I.", "en")
+    assert pieces[1::2] == ["He uses ASP.", "NET here.", "So do I."]
+    assert join_sentences(pieces, ["Er nutzt ASP.", "NET hier.", "Ich auch."]) == "Er nutzt ASP.NET hier. Ich auch."
+
+
+def test_none_comes_behind_a_mark_of_repetition():
+    assert join_sentences(["", "Some.", "", "再见。", ""], ["人々", "再见。"]) == "人々再见。"
 
 
 def test_all_sentences_are_translated_together():

@@ -11,16 +11,17 @@ _BEGIN_OF_TAG = re.compile(r"<(?=[a-zA-Z/!?])")
 # value that is never closed is not tried in other ways, which could take long.
 _TAG = re.compile(r"""<[a-zA-Z/!?](?:[^>=]|=\s*(?:"[^"]*"|'[^']*'|[^\s>"'][^\s>]*|(?=>)))*+>""")
 _COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.DOTALL)
+_END_OF_NAME = r"(?=[\s/>]|$)"  # <b-card> is no <b>
 _INLINE = re.compile(
     r"</?(?:a|abbr|b|bdi|bdo|br|cite|code|data|del|dfn|em|font|i|img|ins|kbd|mark|q|s|samp|small|span|strong|sub|sup|time|u|var|"
-    r"wbr)\b",
+    r"wbr)" + _END_OF_NAME,
     re.IGNORECASE,
 )
 # What `html.unescape` takes for an entity.
 _ENTITY = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 _ENTITY_OF_MARKUP = re.compile("&(?:lt|gt|amp);")
 # What stands in these is no text.
-_CLOSED = re.compile(r"<(script|style|textarea)\b", re.IGNORECASE)
+_CLOSED = re.compile(r"<(script|style|textarea)" + _END_OF_NAME, re.IGNORECASE)
 
 
 def html_parts(text: str) -> Iterator[tuple[bool, str]]:

@@ -9,9 +9,15 @@ from collections.abc import Iterator, Sequence
 from difflib import Match, SequenceMatcher
 from itertools import accumulate, takewhile
 
+import regex
+
 from tf_transformer.tokenizers.marks import BLANK, CONTINUATION, NO_TEXT
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")  # SentencePiece: one byte of a character that it does not know
+
+# What may be one character of the normal form: a letter and its marks, Hangul in parts, kana of half width. No more
+# than Unicode's "stream-safe" text has: the time of `normalize` grows with the square of the number of marks.
+_IN_PARTS = regex.compile(r"[^\s\p{M}][\p{M}\p{Hangul_Syllable_Type=V}\p{Hangul_Syllable_Type=T}\uff9e\uff9f]{1,30}")
 
 # Pairs of equal letters that are looked at for one text, which takes about a second. A line of 15,000 letters that was
 # cut and has unknown words takes four million.
@@ -38,11 +44,12 @@ def character_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
         [(0, 1), (2, 4), (4, 5), (5, 6), None]
     """
     owned = list(_letters_of_tokens(tokens))
-    # A character's normal form may be several, such as "…", which is three full stops.
+    parts = _parts_of_text(text)
+    # A part's normal form may be several letters, such as "…", which is three full stops.
     letters = [
         (letter, at)
-        for at, character in enumerate(text)
-        for letter in unicodedata.normalize("NFKC", character)
+        for at, part in parts.items()
+        for letter in unicodedata.normalize("NFKC", part)
         if not _is_blank(letter)
     ]
     places: dict[int, list[int]] = {}
@@ -53,7 +60,7 @@ def character_spans(tokens: Sequence[str], text: str) -> list[Span | None]:
             for owner in owners:
                 places.setdefault(owner, []).extend([here[i]] if same == "equal" else ends)
     found = (places.get(token) for token in range(len(tokens)))
-    return [(min(at), max(at) + 1) if at else None for at in found]
+    return [(min(at), max(at) + len(parts[max(at)])) if at else None for at in found]
 
 
 def words_of_tokens(tokens: Sequence[str | bytes], text: str) -> list[range]:
@@ -131,6 +138,17 @@ def _letters_of_tokens(tokens: Sequence[str]) -> Iterator[tuple[str, range]]:
             if letter != BLANK and not _is_blank(letter):
                 yield letter, range(at, at + 1)
         at += 1
+
+
+def _parts_of_text(text: str) -> dict[int, str]:
+    """A text's characters by their place; what becomes one in the normal form, as "e" and an accent, is together."""
+    parts = dict(enumerate(text))
+    for found in _IN_PARTS.finditer(text):
+        if not unicodedata.is_normalized("NFKC", found[0]):
+            parts[found.start()] = found[0]
+            for inside in range(found.start() + 1, found.end()):
+                del parts[inside]
+    return parts
 
 
 def _is_blank(character: str) -> bool:

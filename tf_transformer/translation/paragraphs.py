@@ -34,7 +34,7 @@ _ORDINAL = re.compile(r"\b\d{1,2}\.\s*\Z")
 
 # The end of a sentence in a script that writes no blanks: a full stop of full width, Chinese or Japanese letters, and
 # what marks may come behind them.
-_NEEDS_NO_BLANK = re.compile(r"[。！？．｡\u3040-\u30ff\u3400-\u9fff][^\w\s]*\Z")
+_NEEDS_NO_BLANK = re.compile(r"[。！？．｡\u3005-\u3007\u3040-\u30ff\u3400-\u9fff][^\w\s]*\Z")
 
 
 class Paragraph(NamedTuple):
@@ -106,6 +106,7 @@ def join_sentences(pieces: Sequence[str], translations: Iterable[str]) -> str:
 
     A line break inside a translation becomes a space, so that the text has as many lines as before. Where sentences
     follow each other without a blank, as in Chinese, a space comes behind a translation that ends in another script.
+    Not so between ASCII characters, which may be parts of a name or of code: sentencex splits "ASP.NET".
 
     Args:
         pieces: as `split_sentences` gives them.
@@ -117,13 +118,24 @@ def join_sentences(pieces: Sequence[str], translations: Iterable[str]) -> str:
         >>> join_sentences(["", "你好。", "", "再见。", ""], ["Hello.", "Goodbye."])
         'Hello. Goodbye.'
     """
+    translations = [" ".join(translation.splitlines()) for translation in translations]
     joined = [pieces[0]]
-    last = len(pieces) // 2 - 1
-    for i, (sentence, after, translation) in enumerate(zip(pieces[1::2], pieces[2::2], translations, strict=True)):
-        translation = " ".join(translation.splitlines())
-        adjoin = i < last and not after and _NEEDS_NO_BLANK.search(sentence)
-        joined += [translation, " " if adjoin and not _NEEDS_NO_BLANK.search(translation) else after]
+    for translation, behind in zip(translations, behind_translations(pieces, translations), strict=True):
+        joined += [translation, behind]
     return "".join(joined)
+
+
+def behind_translations(pieces: Sequence[str], translations: Sequence[str]) -> list[str]:
+    """What `join_sentences` puts behind each translation."""
+    behind = []
+    next_ones = [*pieces[3::2], ""]
+    for sentence, after, following, translation in zip(
+        pieces[1::2], pieces[2::2], next_ones[: len(pieces) // 2], translations, strict=True
+    ):
+        adjoin = following and not after
+        ended = adjoin and (_NEEDS_NO_BLANK.search(sentence) or not (sentence[-1] + following[0]).isascii())
+        behind.append(" " if ended and not _NEEDS_NO_BLANK.search(translation) else after)
+    return behind
 
 
 def translate_paragraphs(

@@ -227,3 +227,15 @@ def test_tagalog_has_a_code_of_two_letters():
     """Babel's alias of it is Filipino's code, which has three."""
     assert short_code("tgl") == "tl"
     assert language_name("tl")
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        *[("de", "German"), ("deu", "German"), ("ger", "German"), ("eng", "English"), ("cmn", "Chinese")],
+        *[("iw", "Hebrew"), ("hsb", "Upper Sorbian"), ("xyz", "xyz"), ("und", "undetermined"), ("", "")],
+        *[("deu-AT", "German (Austria)"), ("deu_AT", "German (Austria)"), ("pt-BR", "Portuguese (Brazil)")],
+    ],
+)
+def test_a_language_s_name_has_a_country_only_where_its_code_has_one(code, name):
+    assert language_name(code) == name

@@ -116,6 +116,13 @@ def test_a_text_above_the_limit_is_not_sent(open_page):
         assert page.locator("#offer").is_hidden() and page.locator("#explore").is_hidden()
 
 
+def test_characters_are_counted_as_the_server_does(open_page):
+    page = open_page()
+    page.fill("#source", "😀" * 10_001)
+    translated(page, "😀" * 10_001)
+    assert page.inner_text("#count") == "10,001 of 20,000 characters"
+
+
 def test_a_sentence_that_is_cut_is_told_in_view(open_page):
     page = open_page()
     for screen in (DESKTOP, PHONE):

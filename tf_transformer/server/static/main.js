@@ -111,9 +111,9 @@ async function translate(restored = null) {
   const {signal} = asking;
   countCharacters();
   byId('clear').hidden = !text;
-  if (text.length > server.maxCharacters) {
+  if (characters() > server.maxCharacters) {
     forget();
-    return say(`The text has ${text.length.toLocaleString('en')} characters; at most ${server.maxCharacters.toLocaleString('en')} are allowed.`, true);
+    return say(`The text has ${characters().toLocaleString('en')} characters; at most ${server.maxCharacters.toLocaleString('en')} are allowed.`, true);
   }
   const waiting = setTimeout(() => say('Translating…'), PATIENCE);
   const tellWhy = (told) => {
@@ -301,8 +301,13 @@ function offerUndo() {
   status.replaceChildren('You have chosen words here. ', element('button', {type: 'button', class: 'link', id: 'undo', onclick: undo}, 'Back to the model’s own translation'));
 }
 
+/** The text's characters as the server counts them: an emoji, which is two of JavaScript's units, is one. */
+function characters() {
+  return [...text].length;
+}
+
 function countCharacters() {
-  byId('count').textContent = text ? `${text.length.toLocaleString('en')} of ${server.maxCharacters.toLocaleString('en')} characters` : '';
+  byId('count').textContent = text ? `${characters().toLocaleString('en')} of ${server.maxCharacters.toLocaleString('en')} characters` : '';
 }
 
 function askForKey() {
