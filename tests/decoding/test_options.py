@@ -80,6 +80,10 @@ def test_a_temperature_that_float32_takes_for_none_is_refused():
         ("top_k", True, "a whole number"),
         ("alpha", "0.6", "a number"),
         ("temperature", None, "a number"),
+        ("protect", "false", "True or False"),
+        ("protect", None, "True or False"),
+        ("replace_unknown", 2.5, "True or False"),
+        ("replace_unknown", 1, "True or False"),
     ],
 )
 def test_a_value_of_another_kind_is_refused(name, value, told):
@@ -88,9 +92,10 @@ def test_a_value_of_another_kind_is_refused(name, value, told):
     assert str(raised.value) == f"{name} is {value!r}; it must be {told}"
 
 
-def test_numbers_of_numpy_are_numbers():
-    options = DecodingOptions(beam_size=np.int64(2), alpha=np.float32(0.5), temperature=1)
+def test_what_is_numpy_s_is_python_s():
+    options = DecodingOptions(beam_size=np.int64(2), alpha=np.float32(0.5), temperature=1, protect=np.bool_(True))
     assert (options.beam_size, options.alpha) == (2, 0.5)
+    assert options.protect is True
     assert DecodingOptions(**json.loads(json.dumps(asdict(options)))) == options
 
 

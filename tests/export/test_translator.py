@@ -278,6 +278,24 @@ def test_a_length_beyond_the_model_is_refused_at_construction(translator, option
         Translator(translator.model, translator.tokenizers, DecodingOptions(**{option: 41}))
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "told"),
+    [
+        (0, 1, "the model has {} target tokens and the target tokenizer {}; give"),
+        (0, -1, "the model has {} target tokens and the target tokenizer {}; give"),
+        (-1, 0, "the model has {} source tokens and the source tokenizer {}; give"),
+    ],
+)
+def test_tokenizers_of_other_sizes_are_refused_at_construction(translator, source, target, told):
+    """TensorFlow fails at the first token that one of the two does not know, or the process ends there."""
+    sizes = [getattr(translator.tokenizers, side).vocab_size for side in ("source", "target")]
+    model = keras.Sequential()  # which is never looked into
+    model.input_vocab_size, model.target_vocab_size, model.max_length = sizes[0] + source, sizes[1] + target, 40
+    size = sizes[1] if target else sizes[0]
+    with pytest.raises(UserError, match="^" + told.format(size + source + target, size)):
+        Translator(model, translator.tokenizers)
+
+
 def test_a_call_makes_only_the_branches_that_it_takes(translator):
     """Each branch costs seconds before the first translation: with all it is four times as large as a plain one."""
 

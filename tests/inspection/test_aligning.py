@@ -5,7 +5,8 @@ import pytest
 
 from tests.export.conftest import ByDefinition
 from tests.tiny_run import PAIRS
-from tf_transformer import load_translator
+from tf_transformer import UserError, load_translator
+from tf_transformer.inspection import aligning
 from tf_transformer.inspection.aligning import load_align
 
 
@@ -31,3 +32,17 @@ def test_a_model_s_attention(tiny_run_directory, tiny_saved_model):
     assert expected[-1] == ""
     for model in tiny_run_directory.path, tiny_saved_model:
         assert list(load_align(model)(sources, targets)) == expected
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "told"),
+    [
+        ("a dog", ["ein Hund"], "sources is one string; give a list"),
+        (["a dog"], "ein Hund", "targets is one string; give a list"),
+        (["a dog"], ["ein Hund", "eine Katze"], "there are 1 sources and 2 targets; give one translation for each"),
+    ],
+)
+def test_what_is_no_list_of_pairs_is_refused(monkeypatch, sources, targets, told):
+    monkeypatch.setattr(aligning, "load_function", lambda *_: None)
+    with pytest.raises(UserError, match=f"^{told}"):
+        load_align("a run")(sources, targets)

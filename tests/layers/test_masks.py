@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tf_transformer import MultiHeadAttention, look_ahead_mask, padding_mask
-from tf_transformer.layers.masks import combine_masks
+from tf_transformer.layers.masks import FORBIDDEN, additive_mask, combine_masks
 
 T, F = True, False
 
@@ -74,3 +74,15 @@ def test_a_mask_of_another_rank_is_refused_and_not_broadcast(shape):
     x = np.ones((3, 3, 8), "float32")
     with pytest.raises(ValueError, match=r"a mask must have shape .*got \(.*3.*\)"):
         MultiHeadAttention(8, 2)(x, x, attention_mask=np.ones(shape, bool))
+
+
+@pytest.mark.parametrize("floatx", ["float16", "bfloat16", "float32", "float64"])
+def test_what_is_added_to_logits_is_the_same_whatever_keras_s_default_type_is(floatx):
+    usual = keras.config.floatx()
+    keras.config.set_floatx(floatx)
+    try:
+        added = additive_mask([T, F])
+    finally:
+        keras.config.set_floatx(usual)
+    assert added.dtype == "float32"
+    np.testing.assert_array_equal(added, np.array([0.0, FORBIDDEN], "float32"))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.eager import eagerly
 from tests.parsing.random_parser import MAX_LENGTH, SENTENCES, assert_scores_are_those_of_the_trees, make_parser
 from tf_transformer.decoding import beam_search, shift_right
+from tf_transformer.errors import UserError
 from tf_transformer.parsing import linearise, read_tree
 from tf_transformer.parsing import parser as parser_module
 from tf_transformer.tokenizers.base import END_ID, START_ID
@@ -65,6 +66,16 @@ def test_a_sentence_alone_has_the_tree_that_it_has_in_a_batch(parser):
         alone = parser.parse([text])
         assert alone["tree"].numpy()[0] == together["tree"].numpy()[place]
         np.testing.assert_allclose(alone["score"][0], together["score"][place], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "told"),
+    [("a dog", "sentences is one string; give a list"), ([1], r"sentences must be strings \(")],
+    ids=str,
+)
+def test_what_is_no_list_of_sentences_is_refused(parser, sentences, told):
+    with pytest.raises(UserError, match=f"^{told}"):
+        parser.parse(sentences)
 
 
 def test_a_score_is_that_of_the_tree(parser):

@@ -22,7 +22,7 @@ from tests.eager import eagerly
 from tests.experiment.small_recipe import recipe
 from tests.mistakes import refused
 from tests.tiny_run import PAIRS, tiny_run
-from tf_transformer import load_translator
+from tf_transformer import Ensemble, load_translator
 from tf_transformer.errors import UserError, WorkerLost
 from tf_transformer.experiment import evaluate, runner
 from tf_transformer.recipe import load_recipe
@@ -354,3 +354,14 @@ def test_what_was_trained_in_half_precision_translates_in_float32(run, half_prec
         scores, expected = (evaluate(each, PAIRS[:4], changes={"beam_size": 1}) for each in (half_precision_run, run))
     own = {key: scores[key] for key in ("translation_seconds", "weights")}  # the checksum is of another file
     assert scores == {**expected, **own}
+
+
+def test_an_ensemble_is_loaded_in_any_precision(run, tmp_path):
+    file = tmp_path / "ensemble.keras"
+    ensemble = Ensemble([load_model(run.path), load_model(run.step_checkpoints()[0])])
+    expected = ensemble(IDS)
+    ensemble.save(file)
+    np.testing.assert_array_equal(load_model(file)(IDS), expected)
+    half = load_model(file, "mixed_bfloat16")
+    assert {each.dtype_policy.name for each in half.models} == {"mixed_bfloat16"}
+    np.testing.assert_allclose(half(IDS), expected, atol=0.5)

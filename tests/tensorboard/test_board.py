@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tf_transformer.errors import UserError
 from tf_transformer.tensorboard import AttentionBoard
 from tf_transformer.tensorboard.events import Index
 
@@ -50,6 +51,11 @@ def test_it_writes_at_the_first_epoch_and_every_so_many_after(tmp_path, every, s
 def test_every_must_be_a_number_of_epochs(tmp_path, every):
     with pytest.raises(ValueError, match=f"every is {every}; give a whole number from 1 up"):
         AttentionBoard(["a"], attend, tmp_path, every)
+
+
+def test_one_string_is_not_taken_letter_by_letter(tmp_path):
+    with pytest.raises(UserError, match=r"^sentences is one string; give a list of strings"):
+        AttentionBoard("a dog", attend, tmp_path)
 
 
 def test_a_model_that_has_diverged_goes_on_training(tmp_path):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tf_transformer.errors import UserError
 from tf_transformer.tokenizers import BracketTokenizer, train_parsing_tokenizers, train_tokenizers
 
 PAIRS = [("the old man sees a dog.", "der alte Mann sieht einen Hund."), ("a über 3½ ﬁ 漢字", "e\u0301 👍🏽 x")] * 3
@@ -31,6 +32,11 @@ def test_it_gives_the_same_ids(tokenizer, texts):
     expected = tokenizer.tokenize(tf.constant(texts, tf.string, shape=[len(texts)]))
     assert ids.tolist() == expected.flat_values.numpy().tolist() and ids.dtype == np.int32
     assert lengths.tolist() == expected.row_lengths().numpy().tolist() and lengths.dtype == np.int64
+
+
+def test_one_string_is_not_taken_letter_by_letter(tokenizer):
+    with pytest.raises(UserError, match=r"^texts is one string; give a list of strings, .*: \['a dog', \.\.\.\]$"):
+        tokenizer.encode("a dog")
 
 
 def test_threads_do_not_disturb_each_other(tokenizer):

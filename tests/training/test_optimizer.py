@@ -230,6 +230,37 @@ def test_what_the_user_excludes_from_decay_keeps_its_length_as_well(wrapped):
         optimizer.exclude_from_weight_decay(var_names=["kernel"])
 
 
+@pytest.mark.filterwarnings("error::UserWarning")  # Keras warns of the state that it can't load
+def test_what_is_excluded_from_decay_is_kept_in_a_model_s_file(tmp_path):
+    """By name and by variable, with the rest of the optimizer's state."""
+    layers = [keras.layers.Embedding(5, 4, name="words"), *(keras.layers.Dense(4, name=name) for name in "ab")]
+    model = keras.Sequential([keras.Input((2,), dtype="int32"), *layers])
+    optimizer = TransformerAdam(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_list=[layers[1].kernel], var_names=["embed"])
+    model.compile(optimizer, "mse")
+    optimizer.apply([tf.zeros(weight.shape) for weight in model.trainable_weights], model.trainable_weights)
+    for _ in range(2):  # what was loaded is saved again
+        model.save(tmp_path / "model.keras")
+        model = keras.saving.load_model(tmp_path / "model.keras")
+    assert model.optimizer.iterations.numpy() == 1
+    before = model.get_weights()
+    # Without a gradient, decay is all there is.
+    model.optimizer.apply([tf.zeros(weight.shape) for weight in before], model.trainable_weights)
+    stayed = [np.array_equal(*each) for each in zip(model.get_weights(), before, strict=True)]
+    assert stayed == [True, True, True, False, True]  # the embeddings; kernel and bias of a, and of b
+
+
+def test_excluded_variables_that_a_file_can_not_tell_are_warned_of():
+    optimizer = TransformerAdam(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_list=[keras.Variable(np.ones((2, 2)))])
+    with pytest.warns(UserWarning, match="saved without the var_list of exclude_from_weight_decay"):
+        optimizer.get_config()
+
+
+def test_without_exclusions_the_config_says_nothing_of_them():
+    assert "excluded_from_weight_decay" not in TransformerAdam(0.1, weight_decay=0.5).get_config()
+
+
 # -- make_optimizer ----
 
 

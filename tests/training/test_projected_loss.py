@@ -1,5 +1,6 @@
 """Projection and loss in one pass are their definition: the sums, both gradients, and logits that never exist whole."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -313,6 +314,22 @@ def test_in_float16_many_rows_do_not_overflow():
     expected = by_definition(rounded(states[:, :1], "float16"), embeddings, labels[:1])
     np.testing.assert_allclose(of_embeddings, 8000 * expected[2], rtol=2e-3)
     np.testing.assert_allclose(of_states, np.repeat(expected[1][0], 8000, axis=0), rtol=2e-3)
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("floatx", "dtype"),
+    [("float64", "float64"), ("float64", "float32"), ("float16", "float32"), ("float32", "float64")],
+)
+def test_keras_s_default_type_does_not_matter(floatx, dtype, r_drop):
+    states, embeddings, labels = examples(copies=2 if r_drop else 1)
+    usual = keras.config.floatx()
+    keras.config.set_floatx(floatx)
+    try:
+        found = projected(states, embeddings, labels, 0.1, r_drop, dtype)
+    finally:
+        keras.config.set_floatx(usual)
+    assert_close(found, by_definition(states, embeddings, labels, 0.1, r_drop), 1e-5)
 
 
 def test_large_logits_stay_finite():

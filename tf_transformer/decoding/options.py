@@ -71,6 +71,15 @@ class DecodingOptions:
                 raise UserError(f"{name} is {value}; it must be at most {most}")
             # NumPy's numbers are none of JSON's, in which exports hold the options.
             object.__setattr__(self, name, (float if kind is Real else int)(value))
+        for name in ("replace_unknown", "protect"):
+            value = getattr(self, name)
+            if isinstance(value, bool):
+                continue
+            import numpy as np  # not above: the command reads recipes without it
+
+            if not isinstance(value, np.bool_):  # "false", say, would count as true
+                raise UserError(f"{name} is {value!r}; it must be True or False")
+            object.__setattr__(self, name, bool(value))
         if 0 < self.temperature < COLDEST:
             raise UserError(f"temperature is {self.temperature}; it must be 0, or at least {COLDEST}")
         if not self.temperature and self.num_hypotheses > self.beam_size:

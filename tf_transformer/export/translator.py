@@ -49,11 +49,13 @@ class Translator(Exploring, tf.Module):
         tokenizers: the tokenizers it was trained with.
         options: how translations are searched for, unless a call says otherwise.
         half: whether to hold the weights as float16, half the size; the work is done in the model's own precision.
+            They are those that the model has now: one that is trained on needs another translator.
         compiled: whether XLA may compile the search, see `warm_up`. What is worked out from the model's weights is then
             worked out once: a model that is trained on needs another translator.
 
     Raises:
-        UserError: options that the model has no positions for.
+        UserError: options that the model has no positions for, or tokenizers whose vocabularies are not of the model's
+            sizes; only of source tokens the model may have more.
 
     Example:
         >>> import tf_transformer as tt
@@ -80,6 +82,7 @@ class Translator(Exploring, tf.Module):
         check_is_tensorflow("a Translator")
         options = options or DecodingOptions()
         check_positions(options, model.max_length)
+        _check_vocabularies(model, tokenizers)
         if not model.built:
             with scope_of(model):
                 model.build(((None, None), (None, None)))
@@ -372,6 +375,22 @@ class Translator(Exploring, tf.Module):
         word_of_token = tf.pad(word_of_token, [[0, 0], [0, 1]])
         place = tf.gather(word_of_token, tf.maximum(alignment, 0), batch_dims=1)
         return tf.gather(tf.pad(words.to_tensor(), [[0, 0], [0, 1]]), place, batch_dims=1)
+
+
+def _check_vocabularies(model: SequenceModel, tokenizers: TokenizerPair) -> None:
+    """Raises a UserError where one side has tokens that the other does not know.
+
+    TensorFlow tells nothing of them before it meets one, and SentencePiece's operation ends the process there.
+    """
+    for side, in_model in ("source", model.input_vocab_size), ("target", model.target_vocab_size):
+        size = getattr(tokenizers, side).vocab_size
+        # The model never writes source tokens, so that those that no text has do no harm.
+        if in_model < size or (side == "target" and in_model > size):
+            argument = "input_vocab_size" if side == "source" else "target_vocab_size"
+            raise UserError(
+                f"the model has {in_model} {side} tokens and the {side} tokenizer {size}; give the tokenizers that the "
+                f"model was trained with, or make and train a model with {argument}={size}"
+            )
 
 
 def make_translator(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from tf_transformer.data.links import as_pharaoh, word_links
+from tf_transformer.errors import UserError, check_is_list
 from tf_transformer.translation.loading import LoadSignature, load_function
 
 # The weights of all layers and heads take the square of the longest sentence's length.
@@ -25,7 +26,8 @@ def load_align(path: str | os.PathLike | Sequence[str | os.PathLike], load: Load
         load: what loads a SavedModel's signature; TensorFlow for Python unless given.
 
     Returns:
-        A function of source texts and translations, whose model's cross-attention tells which words belong together.
+        A function of source texts and translations, whose model's cross-attention tells which words belong together. It
+        raises a UserError for one string in place of a list, and for lists of different lengths.
 
     Raises:
         UserError: nothing of the kind is there, or it is damaged.
@@ -44,6 +46,12 @@ def load_align(path: str | os.PathLike | Sequence[str | os.PathLike], load: Load
     attention = load_function(path, "attention", load)
 
     def align(sources: Sequence[str], targets: Sequence[str]) -> Iterator[str]:
+        check_is_list(sources, "sources")
+        check_is_list(targets, "targets")
+        if len(sources) != len(targets):
+            raise UserError(
+                f"there are {len(sources)} sources and {len(targets)} targets; give one translation for each source"
+            )
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]) + len(targets[i]))
         lines: dict[int, str] = {}
         for start in range(0, len(order), SENTENCES_AT_ONCE):

@@ -90,4 +90,6 @@ def additive_mask(allowed: Any, dtype: str = "float32") -> Any:
         >>> additive_mask([True, False]).numpy()
         array([ 0.e+00, -1.e+30], dtype=float32)
     """
-    return ops.cast(ops.where(allowed, 0.0, FORBIDDEN), dtype)
+    # Of two plain numbers Keras would make its default type: float16, in which the one is infinite, or float64.
+    nothing, forbidden = (ops.convert_to_tensor(x, "float32") for x in (0.0, FORBIDDEN))
+    return ops.cast(ops.where(allowed, nothing, forbidden), dtype)

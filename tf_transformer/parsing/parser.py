@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tf_transformer.decoding import beam_search, length_penalty, shift_right
 from tf_transformer.export.search import lengths
-from tf_transformer.export.signature_options import Output
+from tf_transformer.export.signature_options import Output, batch_of_strings
 from tf_transformer.export.translator import TEXT, Translator
 from tf_transformer.parsing.grammar import TreeGrammar
 from tf_transformer.parsing.linearization import WORD
@@ -50,8 +50,12 @@ class Parser(Translator):
     """
 
     def parse(self, sentences: list[str] | tf.Tensor) -> Output:
-        """Parses sentences; see the class."""
-        return self.functions["parse"](tf.convert_to_tensor(sentences, tf.string))
+        """Parses sentences; see the class.
+
+        Raises:
+            UserError: one string in place of a list, or what is no batch of strings.
+        """
+        return self.functions["parse"](batch_of_strings(sentences, "sentences"))
 
     def _make_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         matrix, vector = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)

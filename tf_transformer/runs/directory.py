@@ -23,6 +23,7 @@ from tf_transformer.model_card import CARD
 from tf_transformer.runs.training_lock import ANOTHER, training_lock
 
 if TYPE_CHECKING:
+    from tf_transformer.models.ensemble import Ensemble
     from tf_transformer.models.sequence_model import SequenceModel
     from tf_transformer.tokenizers import TokenizerPair
 
@@ -308,11 +309,11 @@ def is_run(path: Path) -> bool:
     return path.suffix == ".keras" or (path / "recipe.yaml").is_file()
 
 
-def load_model(path: str | os.PathLike, precision: str | None = None) -> SequenceModel:
+def load_model(path: str | os.PathLike, precision: str | None = None) -> SequenceModel | Ensemble:
     """Loads a trained model in any process, ready to be called (to train on, compile it first).
 
     Args:
-        path: a run's folder (its best checkpoint is taken) or a `.keras` file.
+        path: a run's folder (its best checkpoint is taken) or a `.keras` file, of an `Ensemble` too.
         precision: Keras's dtype policy that it is to work in, such as "float32"; that of its training unless given.
 
     Raises:
@@ -328,6 +329,7 @@ def load_model(path: str | os.PathLike, precision: str | None = None) -> Sequenc
     """
     import keras
 
+    from tf_transformer.models.ensemble import Ensemble
     from tf_transformer.models.kinds import MODEL_KINDS
     from tf_transformer.models.sequence_model import SequenceModel
 
@@ -345,10 +347,17 @@ def load_model(path: str | os.PathLike, precision: str | None = None) -> Sequenc
         told = str(error).strip() or type(error).__name__
         reason = told.splitlines()[0].partition(". ")[0]
         raise UserError(f"{file}: not a model of this package, or damaged ({reason}); {_instead_of(file)}") from error
-    if not isinstance(model, SequenceModel):
+    if not isinstance(model, SequenceModel | Ensemble):
         raise UserError(f"{file}: a {type(model).__name__}, not a model of this package; give another model")
     if precision in (None, model.dtype_policy.name):
         return model
+    if isinstance(model, Ensemble):
+        return Ensemble([_in_precision(each, precision) for each in model.models])
+    return _in_precision(model, precision)
+
+
+def _in_precision(model: SequenceModel, precision: str) -> SequenceModel:
+    """The same model, working in another precision."""
     # Whatever it was trained in, weights are float32.
     other = type(model).from_config({**model.get_config(), "dtype": precision})
     other.build(((None, None), (None, None)))

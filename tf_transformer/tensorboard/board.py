@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, check_is_list
 from tf_transformer.inspection.pictures import draw_inspection
 from tf_transformer.inspection.sentence import Attend, Inspection, inspect
 from tf_transformer.tensorboard.event_file import EventFile
@@ -27,6 +27,10 @@ class AttentionBoard(SummaryCallback):
         attend: the function "translate_with_attention" of a `Translator` of the model in training.
         log_dir: the folder of one of TensorBoard's runs; or its event file, where other callbacks write to it too.
         every: how many epochs there are from one time to the next; the first is the first epoch.
+
+    Raises:
+        UserError: `sentences` is one string.
+        ValueError: `every` is below 1.
 
     Example:
         >>> import tempfile
@@ -52,6 +56,7 @@ class AttentionBoard(SummaryCallback):
         super().__init__(log_dir)
         if every < 1:
             raise ValueError(f"every is {every}; give a whole number from 1 up")
+        check_is_list(sentences, "sentences")
         pairs = [(each, None) if isinstance(each, str) else each for each in sentences]
         self.texts, self.references = ([pair[side] for pair in pairs] for side in (0, 1))
         self.attend = attend

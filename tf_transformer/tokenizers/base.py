@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.errors import check_is_list
+
 PAD_ID = 0
 UNKNOWN_ID = 1
 START_ID = 2
@@ -61,7 +63,11 @@ class Tokenizer(tf.Module):
         Returns:
             The ids of all texts, one after another, shape (tokens,), dtype int32; and how many each text has, shape
             (texts,), dtype int64.
+
+        Raises:
+            UserError: `texts` is one string.
         """
+        check_is_list(texts, "texts")
         ids = self.tokenize(tf.constant(texts, tf.string, shape=[len(texts)]))
         return ids.flat_values.numpy(), ids.row_lengths().numpy()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -104,7 +105,9 @@ class TransformerAdam(keras.optimizers.Adam):
         )
         self.clip_norm = clip_norm
         self.keep_gradient_norm = keep_gradient_norm
-        self._also_excluded: tuple[keras.Variable, ...] = ()
+        # Not the variables themselves, which Keras would take for the optimizer's own and save with it.
+        self._excluded_keys: tuple[Any, ...] = ()
+        self._excluded_places: tuple[int, ...] = ()  # among all variables: what a file can tell
         self._excluded_names: tuple[str, ...] = ()
         self._constants: _Constants | None = None
 
@@ -113,7 +116,13 @@ class TransformerAdam(keras.optimizers.Adam):
             return
         # Said here and not by whoever makes the optimizer, so that one that was saved keeps to it.
         vectors = [variable for variable in variables if len(variable.shape) < 2]
-        super().exclude_from_weight_decay(var_list=[*vectors, *self._also_excluded], var_names=self._excluded_names)
+        self._excluded_places = tuple(
+            place
+            for place, variable in enumerate(variables)
+            if place in self._excluded_places or self._var_key(variable) in self._excluded_keys
+        )
+        also = [variables[place] for place in self._excluded_places]
+        super().exclude_from_weight_decay(var_list=[*vectors, *also], var_names=self._excluded_names)
         super().build(variables)
         if self.keep_gradient_norm:
             # All devices assign the same.
@@ -124,6 +133,8 @@ class TransformerAdam(keras.optimizers.Adam):
     ) -> None:
         """Keeps matrices from decaying too, as Keras does; vectors never decay. To be called before the first step.
 
+        A model that is saved and loaded keeps to it; to a `var_list` only if it was saved behind the first step.
+
         Args:
             var_list: variables that are not to decay.
             var_names: what the names of such variables have in them, such as "embeddings"; as a regular expression.
@@ -133,7 +144,8 @@ class TransformerAdam(keras.optimizers.Adam):
         """
         if self.built:  # a step that Keras has traced would go on as before
             raise ValueError("call exclude_from_weight_decay before the optimizer's first step")
-        self._also_excluded, self._excluded_names = tuple(var_list or ()), tuple(var_names or ())
+        self._excluded_keys = tuple(map(self._var_key, var_list or ()))
+        self._excluded_places, self._excluded_names = (), tuple(var_names or ())
 
     def apply(self, grads: list[Any], trainable_variables: list[keras.Variable] | None = None) -> None:
         """Takes a step.
@@ -185,7 +197,24 @@ class TransformerAdam(keras.optimizers.Adam):
 
     def get_config(self) -> dict[str, Any]:
         own = {"clip_norm": self.clip_norm, "keep_gradient_norm": self.keep_gradient_norm}
+        if self._excluded_keys and not self.built:
+            warnings.warn(
+                "the optimizer is saved without the var_list of exclude_from_weight_decay, since it has made no step "
+                "and does not know the variables' places yet; train before saving, or give var_names",
+                stacklevel=2,
+            )
+        if self._excluded_places or self._excluded_names:
+            excluded = {"names": list(self._excluded_names), "places": list(self._excluded_places)}
+            own["excluded_from_weight_decay"] = excluded
         return {**super().get_config(), **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> TransformerAdam:
+        config = dict(config)
+        excluded = config.pop("excluded_from_weight_decay", {"names": (), "places": ()})
+        optimizer = super().from_config(config, custom_objects)
+        optimizer._excluded_names, optimizer._excluded_places = tuple(excluded["names"]), tuple(excluded["places"])
+        return optimizer
 
 
 def gradient_norm(model: keras.Model) -> Any:

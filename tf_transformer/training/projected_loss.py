@@ -193,11 +193,13 @@ def _chunked(
     if is_half:
         return sums, (of_states[:, :rows], of_embeddings / (up * down))
     weight = share * real[:, None]
-    label = ops.where((labels >= 0) & (labels < vocabulary), 1 - label_smoothing, float("nan"))[:, None]
+    # Of two plain numbers Keras would make its default type, which need not be float32.
+    at_label, of_none = (ops.convert_to_tensor(x, "float32") for x in (1 - label_smoothing, float("nan")))
+    label = ops.where((labels >= 0) & (labels < vocabulary), at_label, of_none)[:, None]
     token = ops.clip(labels, 0, vocabulary - 1)
-    target = label * take(embeddings, token) + label_smoothing * mean_embedding
+    target = label * ops.cast(take(embeddings, token), "float32") + label_smoothing * mean_embedding
     of_states = of_states[:, :rows] - target * weight
-    weighted = ops.sum(copies, axis=0) * weight
+    weighted = ops.cast(ops.sum(copies, axis=0), "float32") * weight
     of_embeddings = of_embeddings - label_smoothing / vocabulary * ops.sum(weighted, axis=0)
     return sums, (of_states, _subtract_rows(of_embeddings, token, label * weighted))
 
@@ -214,7 +216,7 @@ def _at_labels(matrix: Any, labels: Any) -> Any:
     """Of each row the number at its label, float32; NaN for a label that is none of the vocabulary's."""
     vocabulary = matrix.shape[-1]
     token = ops.clip(labels, 0, vocabulary - 1)  # any other would take another row's number
-    places = ops.arange(shape_of(labels)[0]) * vocabulary + token
+    places = ops.arange(shape_of(labels)[0], dtype="int32") * vocabulary + token
     found = ops.cast(take(ops.reshape(matrix, (-1,)), places), "float32")
     return ops.where(labels == token, found, float("nan"))
 
@@ -239,7 +241,8 @@ def _rounded_gradient(of_logits: Any, labels: Any, label_smoothing: float, scale
         of_logits = of_logits - smoothing
     rounded = ops.cast(of_logits * scale, dtype)
     # Last, since it copies the matrix, which is half as large now.
-    indices = ops.stack([ops.arange(shape_of(labels)[0]), ops.clip(labels, 0, vocabulary - 1)], axis=1)
+    rows = ops.arange(shape_of(labels)[0], dtype="int32")
+    indices = ops.stack([rows, ops.clip(labels, 0, vocabulary - 1)], axis=1)
     return ops.scatter_update(rounded, indices, ops.cast(at_labels * scale, dtype))
 
 
