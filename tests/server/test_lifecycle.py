@@ -53,7 +53,10 @@ def hold(version):
 SLOW = {
     "/v1/models/echo:predict": ({"instances": ["a"]}, {"predictions": [{"translation": "one a"}]}),
     "/translate": ({"q": "a", "source": "und", "target": "und"}, {"translatedText": "one a"}),
-    "/page/translate": ({"model": "echo", "text": "a"}, {"parts": ["", {"source": "a", "text": "one a"}, ""]}),
+    "/page/translate": (
+        {"model": "echo", "text": "a"},
+        {"parts": ["", {"source": "a", "text": "one a", "behind": ""}, ""]},
+    ),
 }
 
 

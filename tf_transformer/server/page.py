@@ -28,7 +28,7 @@ from tf_transformer.server.requests import (
 )
 from tf_transformer.server.texts import without_blocking
 from tf_transformer.tokenizers.spans import token_spans
-from tf_transformer.translation.paragraphs import split_sentences
+from tf_transformer.translation.paragraphs import behind_translations, split_sentences
 from tf_transformer.translation.texts import Translation, as_translations
 
 PAGE = Path(__file__).parent / "static" / "page.html"
@@ -93,7 +93,8 @@ SHOWN_BY = {
 async def translate(request: Request) -> JSONResponse:
     """Translates a text of any length, sentence by sentence; some may have to begin with a prefix.
 
-    The answer's `parts` are in turn what stands between two sentences, a string, and a sentence.
+    The answer's `parts` are in turn what stands between two sentences, a string, and a sentence, which tells what
+    stands `behind` its translation: that may be a space where the source has none.
     """
     asked, model = await _asked(request)
     text = check_text(asked.get("text"), "text", request.app.state.settings)
@@ -110,9 +111,10 @@ async def translate(request: Request) -> JSONResponse:
     found = await unless_gone(request, _translate(model, sentences, prefixes))
     note(request, model.name, [text], [each.text for each in found])
     parts: list[Any] = [pieces[0]]
-    for source, after, each in zip(sentences, pieces[2::2], found, strict=True):
-        truncated = bool(each.truncated)
-        parts += [{"source": source, "text": each.text, "score": each.score, "truncated": truncated}, after]
+    behind = behind_translations(pieces, [each.text for each in found])
+    for source, after, each, own in zip(sentences, pieces[2::2], found, behind, strict=True):
+        told = {"source": source, "text": each.text, "score": each.score, "truncated": bool(each.truncated)}
+        parts += [{**told, "behind": own}, after]
     return JSONResponse({"parts": parts})
 
 

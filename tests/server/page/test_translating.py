@@ -41,6 +41,17 @@ def test_what_is_typed_is_translated(open_page):
     assert page.inner_text("#served") == ""
 
 
+def test_a_space_comes_between_sentences_of_a_script_without_spaces(open_page):
+    page = open_page()
+    told = {"score": -1.0, "truncated": False}
+    first = {"source": "你好。", "text": "Hello.", "behind": " ", **told}
+    second = {"source": "再见。", "text": "Goodbye.", "behind": "", **told}
+    page.route("**/page/translate", lambda route: route.fulfill(json={"parts": ["", first, "", second, ""]}))
+    page.fill("#source", "你好。再见。")
+    translated(page, "Hello. Goodbye.")
+    assert page.text_content("#said") == "Hello. Goodbye."
+
+
 def test_an_old_answer_never_comes_over_a_newer_one(open_page):
     page = open_page()
     held, ended = [], []

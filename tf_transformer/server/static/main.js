@@ -21,7 +21,7 @@ let model = null;
 let text = '';
 let at = 0; // the sentence that is looked into
 let view = '';
-let parts = ['']; // in turn what stands between sentences, and a sentence {source, text, score, truncated}
+let parts = ['']; // in turn what stands between sentences, and a sentence {source, text, score, truncated, behind}
 let choices = new Map(); // by source sentence: {prefix}, what its translation must begin with, or {text}, an alternative
 let asking = null; // of the translation under way
 let timer = null;
@@ -169,6 +169,15 @@ function missedPrefixes(found, sent) {
   return JSON.stringify(wanted) === JSON.stringify(sent) ? null : wanted;
 }
 
+/** The parts with what stands behind each translation in the place of what stands behind its source. */
+function translated() {
+  return parts.map((part, place) => parts[place - 1]?.behind ?? part);
+}
+
+function translation() {
+  return translated().map((part) => part.shown ?? part).join('');
+}
+
 function showAll() {
   const list = sentences();
   at = Math.min(at, Math.max(0, list.length - 1));
@@ -185,8 +194,8 @@ function showAll() {
     place += (part.source ?? part).length;
   }
   source.mark(list);
-  target.show(parts, {look: model.attention, offer: model.words && model.prefix});
-  const written = parts.map((part) => part.shown ?? part).join('');
+  target.show(translated(), {look: model.attention, offer: model.words && model.prefix});
+  const written = translation();
   for (const id of ['copy', 'share']) byId(id).hidden = !written.trim();
   byId('said').textContent = written;
   byId('served').textContent = list.length ? `Translated by ${model.name}, version ${model.version}.` : '';
@@ -355,7 +364,7 @@ async function copied(button, value) {
   setTimeout(() => (button.textContent = name), 1500);
 }
 
-byId('copy').addEventListener('click', (event) => copied(event.target, parts.map((part) => part.shown ?? part).join('')));
+byId('copy').addEventListener('click', (event) => copied(event.target, translation()));
 byId('share').addEventListener('click', (event) => {
   remember();
   copied(event.target, window.location.href);
