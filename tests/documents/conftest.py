@@ -29,8 +29,8 @@ def models(folder, tiny_run_directory, tiny_saved_model):
     return folder
 
 
-def write_recipe(path, folder, name):
-    """A recipe of the reader's own: tiny, and its data at a `root` that is still to be given."""
+def write_recipe(path, root, name):
+    """A recipe of the reader's own, which is tiny."""
     small = {
         "training__steps": 5,
         "training__validate_every": 1,
@@ -40,7 +40,7 @@ def write_recipe(path, folder, name):
         "data__validation": "[test.en, test.de]",
         "data__test": "[test.en, test.de]",
     }
-    recipe = load_recipe(RECIPE, settings(folder / "nowhere", name=name, **small))
+    recipe = load_recipe(RECIPE, settings(root, name=name, **small))
     path.parent.mkdir(exist_ok=True)
     path.write_text(yaml.safe_dump(recipe.model_dump()), encoding="utf-8")
 
@@ -53,8 +53,8 @@ def own(folder):
         for name, pairs in (("train", PAIRS), ("test", PAIRS[:2])):
             for path, side in zip(write_pairs(data, pairs), ("en", "de"), strict=True):
                 path.rename(data / f"{name}.{side}")
-    for recipe in (folder / "my_recipe.yaml", folder / "shared" / "my_recipe.yaml"):
-        write_recipe(recipe, folder, "NAME")
+    write_recipe(folder / "my_recipe.yaml", folder / "my_data", "NAME")
+    write_recipe(folder / "shared" / "my_recipe.yaml", folder / "nowhere", "NAME")  # the commands give its data.root
     (folder / "letter.txt").write_text("A man sees a house. Our dog loves a house.\n\nA woman.\n")
     (folder / "my_training.py").touch()
     (folder / ".venv" / "bin").mkdir(parents=True)

@@ -66,7 +66,10 @@ def test_an_unfinished_training_goes_on_though_it_has_scores(tmp_path, name):
 
 INTERRUPTED = """#!/bin/bash
 while [ "$1" != --run-dir ]; do shift; done
-mkdir -p "$2" && touch "$2/scores.json" && kill -TERM 0
+mkdir -p "$2" && touch "$2/scores.json"
+read -ra stat < /proc/$$/stat
+kill -TERM "${stat[4]}"  # make, which leads the group, and ends what it has started
+while kill -0 $PPID; do sleep 0.01; done
 """
 
 
@@ -85,7 +88,7 @@ def test_scores_stay_where_make_is_interrupted_just_after_a_training(tmp_path, n
             (out / there).mkdir(parents=True)
         scores = out / f"{run}-1" / "scores.json"
         words = ["make", "-s", "-f", f"train/{name}.mk", f"OUT={out}", str(scores)]
-        # A group of its own, which the signal goes to.
+        # A group of its own, whose leader the signal goes to.
         made = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, start_new_session=True)
         assert made.returncode == -signal.SIGTERM, made.stderr
         assert scores.exists(), made.stderr
