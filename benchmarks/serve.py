@@ -25,7 +25,7 @@ from served import Served, language_pair, serve_libretranslate, serve_model, ser
 
 OURS, PLAIN, LIBRETRANSLATE = "tf-transformer serve", "plain server", "LibreTranslate"
 SCRIPT = Path(__file__).with_name("serve.lua")
-# An answer that took longer counts as lost; in a shorter round none can.
+# An answer that took longer counts as lost; in a round of less than 60 seconds none can.
 SECONDS_TO_ANSWER = 60
 
 # What is aimed at: at 64 clients, of the library's rate; with one client, of the library's median for one call.

@@ -25,7 +25,9 @@ from tests.tiny_run import PAIRS, tiny_run
 from tf_transformer import Ensemble, load_translator
 from tf_transformer.errors import UserError, WorkerLost
 from tf_transformer.experiment import evaluate, runner
+from tf_transformer.files.locks import lock
 from tf_transformer.recipe import load_recipe
+from tf_transformer.runs import training_lock
 from tf_transformer.runs.directory import LOCK, RunDirectory, load_model
 
 IDS = np.array([[5, 6, 3], [300, 3, 0]], "int32"), np.array([[2, 7], [2, 0]], "int32")
@@ -175,6 +177,30 @@ def test_the_lock_of_another_machine_may_be_that_of_a_dead_one(elsewhere):
     with pytest.raises(WorkerLost, match=r"locked by another machine \(process 1 on .*\): wait") as error, run.locked():
         pass
     assert "\n" not in str(error.value)
+
+
+def test_a_lock_that_names_no_machine_is_taken_for_one_of_this(elsewhere):
+    """As an earlier version wrote it, or of a process that has only just locked it."""
+    run, _ = elsewhere
+    for told in "process 1 on somewhere\n", "":
+        (run.training_state / LOCK).write_text(told)
+        with pytest.raises(UserError, match="another process is training here"), run.locked(patience=SECONDS):
+            pass
+
+
+def test_a_file_that_was_replaced_before_it_was_locked_is_no_lock(tmp_path, monkeypatch):
+    run, locked = RunDirectory.create(tmp_path / "run"), []
+
+    def lock_late(file, *arguments):
+        if not locked:  # a training ends, and another begins
+            (run.training_state / LOCK).unlink()
+            (run.training_state / LOCK).touch()
+        locked.append(file.name)
+        return lock(file, *arguments)
+
+    monkeypatch.setattr(training_lock, "lock", lock_late)
+    with run.locked():
+        assert len(locked) == 2 and (run.training_state / LOCK).read_text().startswith(f"process {os.getpid()} on ")
 
 
 def test_the_lock_of_another_machine_is_waited_for(elsewhere, monkeypatch, caplog):

@@ -25,6 +25,7 @@ from tf_transformer.files.whole import put_in_place
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning, changed_since, find_beginning, run_of
+from tf_transformer.runs.training_lock import LOCK_SECONDS
 from tf_transformer.tokenizers import TokenizerPair, train_parsing_tokenizers, train_tokenizers
 from tf_transformer.tokenizers.pair import DESCRIPTION
 
@@ -69,7 +70,8 @@ def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None
         if recipe.data.prepared is None:
             if not beginning.goes_on:
                 run = RunDirectory.create(run.path)
-            held.enter_context(run.locked())
+            held.enter_context(run.locked(LOCK_SECONDS))
+            beginning = _beginning(recipe, run) if beginning.goes_on else beginning  # it may have ended until now
         train_pairs, validation_pairs = open_source(recipe, "train"), open_source(recipe, "validation")
         kept = open_origin(recipe).kept_tokenizers(recipe) if begins_from_model(recipe, beginning) else None
         data = prepare_data(recipe, run, beginning, train_pairs, validation_pairs, console, kept)

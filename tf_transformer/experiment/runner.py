@@ -147,14 +147,18 @@ def _train(
         check_freeze(recipe)
     # A dataset that is to be downloaded is so once.
     splits = chief_first(strategy, lambda: _open_splits(recipe, console))
-    if chief and not beginning.goes_on:
-        run = RunDirectory.create(run.path)
-        # Locked first, so that another process that was quicker to begin here keeps its folder.
-        held.enter_context(run.locked())
-        held.enter_context(run.removed_on_failure())
+
+    def begin() -> None:
+        if chief and not beginning.goes_on:
+            RunDirectory.create(run.path)
+            # Locked first, so that another process that was quicker to begin here keeps its folder.
+            held.enter_context(run.locked())
+            held.enter_context(run.removed_on_failure())
+        if chief and beginning.has_state:
+            check_same_start(_known_corpus(recipe, run, splits), devices, run)
+
+    chief_first(strategy, begin)
     keras.utils.set_random_seed(recipe.seed)
-    if beginning.has_state and chief:
-        check_same_start(_known_corpus(recipe, run, splits), devices, run)
     # The others open what the chief has prepared.
     kept = origin.kept_tokenizers(recipe) if origin else None
     data = chief_first(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 from pathlib import Path
 from typing import IO
 
 from tf_transformer.errors import UserError, reason
+
+# What a file system without locks says.
+_NONE = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL}
 
 
 def lock(file: IO, folder: Path, advice: str, *, wait: bool = False, shared: bool = False) -> bool:
@@ -23,7 +27,7 @@ def lock(file: IO, folder: Path, advice: str, *, wait: bool = False, shared: boo
         Whether it is locked; always, where that is waited for.
 
     Raises:
-        UserError: the folder's file system has no locks.
+        UserError: it can't be, as on a file system without locks.
 
     Example:
         >>> from tempfile import TemporaryFile
@@ -37,8 +41,9 @@ def lock(file: IO, folder: Path, advice: str, *, wait: bool = False, shared: boo
     except BlockingIOError:
         return False
     except OSError as error:
+        why = ", since its file system has no locks; mount it with them (Lustre: -o flock), or"
         raise UserError(
-            f"{folder}: can't be locked ({reason(error)}), since its file system has no locks; mount it with them "
-            f"(Lustre: -o flock), or choose a folder on another file system {advice}"
+            f"{folder}: can't be locked ({reason(error)}){why if error.errno in _NONE else ';'} choose a folder on "
+            f"another file system {advice}"
         ) from None
     return True

@@ -69,14 +69,14 @@ def find_places(
     stays = is_token & ~_is_placeholder(target, ids) & ~tf.reduce_any(replaced, axis=1)
 
     place = _by_alignment(alignment, begin, stays, starts & is_token, number_of_tokens)
-    opens, closes, around = around_words(taken.spans, begin, alignment, is_token, starts)
-    first_replaced = tf.argmax(tf.cast(replaced, tf.int32), axis=2, output_type=tf.int32)
     replaces = tf.reduce_any(replaced, axis=2)
+    opens, closes, around = around_words(taken.spans, ~replaces, begin, end, alignment, stays, starts)
+    first_replaced = tf.argmax(tf.cast(replaced, tf.int32), axis=2, output_type=tf.int32)
     for has_better, better in (opens | closes, around), (replaces, first_replaced):
         place = tf.where(has_better, better, place)
     stay_before = tf.cumsum(tf.cast(tf.pad(stays, [[0, 0], [0, 1]]), tf.int32), axis=1, exclusive=True)
     place = tf.where(taken.is_span, place, tf.shape(ids)[1])
-    return Places(stays, tf.gather(stay_before, place, batch_dims=1), closes & ~replaces)
+    return Places(stays, tf.gather(stay_before, place, batch_dims=1), closes)
 
 
 def _by_alignment(

@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
 WEIGHTS = "model.weights.h5"  # in a checkpoint, which is an archive
+PROBE = ".lock-probe-"  # a file by which several workers may see at the same time whether the file system has locks
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
 
 
@@ -71,7 +72,7 @@ class RunDirectory:
         if (named := escaped(str(self.path))) != str(self.path):
             raise UserError(f"{named}: not UTF-8, which TensorFlow wants of a run's folder; choose another folder")
         try:
-            free = not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir()))
+            free = not self.path.exists() or (self.path.is_dir() and all(map(_is_probe, self.path.iterdir())))
             nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
         except OSError as error:
             raise UserError(f"{self.path}: can't be created: {error.strerror}; choose another folder") from None
@@ -92,7 +93,7 @@ class RunDirectory:
                 f"{self.path}: can't be created: {nearest} is not a folder you can write to; choose another folder"
             )
         try:
-            with tempfile.TemporaryFile(dir=nearest) as file:
+            with tempfile.TemporaryFile(dir=nearest, prefix=PROBE) as file:
                 lock(file, self.path, ANOTHER)
         except OSError as error:
             raise UserError(f"{self.path}: can't be created: {error.strerror}; choose another folder") from None
@@ -292,6 +293,11 @@ class RunDirectory:
 
     def _damaged_scores(self, number: int) -> Path:
         return self.path / f"scores-damaged-{number}.json"
+
+
+def _is_probe(path: Path) -> bool:
+    """Whether a file only shows that files can be locked; NFS keeps one that is removed under a name of its own."""
+    return path.name.startswith((PROBE, ".nfs"))
 
 
 def step_name(step: int) -> str:

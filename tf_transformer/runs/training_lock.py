@@ -26,28 +26,35 @@ LOCK_SECONDS = 120
 def training_lock(path: Path, folder: Path, patience: float) -> Iterator[None]:
     """Within it, no other process trains in a folder; the system unlocks it when the process ends, however.
 
+    Where the folder's training has ended while its lock was waited for, there is nothing to lock.
+
     Args:
         path: the file of the lock.
         folder: the run's folder.
         patience: how many seconds to wait for a process of another machine, whose lock may outlive it.
 
     Raises:
-        UserError: another process of this machine trains there, or the file system has no locks.
+        UserError: another process of this machine trains there, or the file can't be locked.
         WorkerLost: one of another machine does, or did when that machine died.
     """
-    with open(path, "a+", encoding="utf-8") as file:
-        _lock(file, folder, patience)
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n{_machine()}\n")
-        file.flush()
-        yield
-
-
-def _lock(file: TextIO, folder: Path, patience: float) -> None:
     began, told = time.monotonic(), False
-    while not lock(file, folder, ANOTHER):
-        holder, machine = _holder(file)
-        if machine == _machine():
+    while True:
+        # Anew each time: where the training has ended meanwhile, its lock's file is gone.
+        file = _opened(path)
+        if file is None:
+            yield  # it is for the caller to see that nothing is left to train
+            return
+        with file:
+            if lock(file, folder, ANOTHER):
+                if not _is_still(file, path):
+                    continue
+                file.truncate(0)
+                file.write(f"process {os.getpid()} on {socket.gethostname()}\n{_machine()}\n")
+                file.flush()
+                yield
+                return
+            holder, machine = _holder(file)
+        if machine in ("", _machine()):
             raise UserError(
                 f"{folder}: another process is training here ({holder}); wait until it ends, or choose another folder "
                 f"{ANOTHER}"
@@ -61,6 +68,22 @@ def _lock(file: TextIO, folder: Path, patience: float) -> None:
             logger.warning("%s: locked by another machine (%s); waiting for %g s", folder, holder, patience)
             told = True
         time.sleep(1)
+
+
+def _opened(path: Path) -> TextIO | None:
+    """The file of a lock, made where it is missing; None if its folder is."""
+    try:
+        return open(path, "a+", encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _is_still(file: TextIO, path: Path) -> bool:
+    """Whether an open file is the one of this path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _machine() -> str:

@@ -105,8 +105,8 @@ def join_sentences(pieces: Sequence[str], translations: Iterable[str]) -> str:
     r"""Puts translations in the places of the sentences.
 
     A line break inside a translation becomes a space, so that the text has as many lines as before. Where sentences
-    follow each other without a blank, as in Chinese, a space comes behind a translation that ends in another script.
-    Not so between ASCII characters, which may be parts of a name or of code: sentencex splits "ASP.NET".
+    follow each other without a blank, as in Chinese, a space comes behind a translation that does not end in Chinese or
+    Japanese. Not so between ASCII characters, which may be parts of a name or of code: sentencex splits "ASP.NET".
 
     Args:
         pieces: as `split_sentences` gives them.

@@ -136,6 +136,8 @@ def checksum_of(tokenizers) -> str:
 def locked(folder: Path, console: Console, shared: bool = False) -> Iterator[None]:
     """Within it, no other process prepares in a folder; the system unlocks it when the process ends, however.
 
+    Unless it is shared, none checks there what is prepared either.
+
     Args:
         folder: where pairs or vocabularies are prepared.
         console: where it is told that another process is waited for.
@@ -147,7 +149,11 @@ def locked(folder: Path, console: Console, shared: bool = False) -> Iterator[Non
     advice = "with data.prepared"
     with (folder / "lock").open("a+") as file:
         if not lock(file, folder, advice, shared=shared):
-            console.print(f"{folder}: waiting for another process that prepares there", highlight=False, markup=False)
+            console.print(
+                f"{folder}: waiting for another process that prepares there or checks what is prepared",
+                highlight=False,
+                markup=False,
+            )
             lock(file, folder, advice, shared=shared, wait=True)
         yield
 
