@@ -92,5 +92,6 @@ def _densest(flags: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return place + 1, total, begin, best, first, end
 
     zeros = tf.zeros(tf.shape(flags)[:2], tf.int32)
-    *_, first, end = tf.while_loop(lambda place, *_: place < tf.shape(flags)[2], step, (0, *5 * [zeros]))
+    length = tf.where(tf.reduce_any(flags), tf.shape(flags)[2], 0)  # most texts have no tags
+    *_, first, end = tf.while_loop(lambda place, *_: place < length, step, (0, *5 * [zeros]))
     return first, end

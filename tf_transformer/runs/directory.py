@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.files.as_json import as_json, escaped
-from tf_transformer.files.locks import lock
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD
-from tf_transformer.runs.training_lock import ANOTHER, training_lock
+from tf_transformer.runs.training_lock import check_can_be_locked, is_probe, training_lock
 
 if TYPE_CHECKING:
     from tf_transformer.models.ensemble import Ensemble
@@ -32,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
 WEIGHTS = "model.weights.h5"  # in a checkpoint, which is an archive
-PROBE = ".lock-probe-"  # a file by which several workers may see at the same time whether the file system has locks
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
 
 
@@ -72,7 +69,7 @@ class RunDirectory:
         if (named := escaped(str(self.path))) != str(self.path):
             raise UserError(f"{named}: not UTF-8, which TensorFlow wants of a run's folder; choose another folder")
         try:
-            free = not self.path.exists() or (self.path.is_dir() and all(map(_is_probe, self.path.iterdir())))
+            free = not self.path.exists() or (self.path.is_dir() and all(map(is_probe, self.path.iterdir())))
             nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
         except OSError as error:
             raise UserError(f"{self.path}: can't be created: {error.strerror}; choose another folder") from None
@@ -93,8 +90,7 @@ class RunDirectory:
                 f"{self.path}: can't be created: {nearest} is not a folder you can write to; choose another folder"
             )
         try:
-            with tempfile.TemporaryFile(dir=nearest, prefix=PROBE) as file:
-                lock(file, self.path, ANOTHER)
+            check_can_be_locked(self.path, nearest)
         except OSError as error:
             raise UserError(f"{self.path}: can't be created: {error.strerror}; choose another folder") from None
 
@@ -131,7 +127,7 @@ class RunDirectory:
             patience: how many seconds to wait for a process of another machine, whose lock may outlive it.
 
         Raises:
-            UserError: another process of this machine trains here, or the file system has no locks.
+            UserError: another process of this machine trains here, or the folder can't be locked.
             WorkerLost: one of another machine does, or did when that machine died.
         """
         with training_lock(self.training_state / LOCK, self.path, patience):
@@ -293,11 +289,6 @@ class RunDirectory:
 
     def _damaged_scores(self, number: int) -> Path:
         return self.path / f"scores-damaged-{number}.json"
-
-
-def _is_probe(path: Path) -> bool:
-    """Whether a file only shows that files can be locked; NFS keeps one that is removed under a name of its own."""
-    return path.name.startswith((PROBE, ".nfs"))
 
 
 def step_name(step: int) -> str:

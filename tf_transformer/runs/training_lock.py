@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,27 @@ logger = logging.getLogger(__name__)
 ANOTHER = "with --run-dir"
 # How long to wait for the lock of a machine that may have died: NFS keeps it for some 90 seconds.
 LOCK_SECONDS = 120
+# Begins the name of a file by which workers see whether the file system has locks.
+PROBE = ".lock-probe-"
+
+
+def check_can_be_locked(folder: Path, nearest: Path) -> None:
+    """Raises a UserError where the file system has no locks.
+
+    Args:
+        folder: the run's folder, which may not be there yet.
+        nearest: a folder of the same file system that is there. Several workers may look at the same time.
+
+    Raises:
+        OSError: no file can be made there.
+    """
+    with tempfile.TemporaryFile(dir=nearest, prefix=PROBE) as file:
+        lock(file, folder, ANOTHER)
+
+
+def is_probe(path: Path) -> bool:
+    """Whether a file is only there to see that it can be locked; NFS keeps one that is removed under another name."""
+    return path.name.startswith((PROBE, ".nfs"))
 
 
 @contextmanager
