@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.decoding import by_hand
 from tests.decoding.by_hand import END, FACTORS, LONGEST, ROWS, START, STATES, TABLE, of_row, tokens_of
 from tf_transformer import RecurrentModel, Transformer
-from tf_transformer.decoding import beam_search, greedy_search, rounds
+from tf_transformer.decoding import beam_search, greedy_search, history, rounds
 
 SOURCE = np.array([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [3, 0, 0, 0, 0]], "int32")
 
@@ -126,8 +126,9 @@ def test_it_tells_which_rows_needed_more_steps(beam_size):
 
 def test_a_row_that_needs_more_entries_is_told(monkeypatch):
     """Hypotheses that have had little in common need an entry each at a position; the other rows are as ever."""
-    monkeypatch.setattr(rounds, "FIXED_ROUND", 4)
-    monkeypatch.setattr(rounds, "settled_room", lambda steps, beams: 11)
+    for module in history, rounds:
+        monkeypatch.setattr(module, "FIXED_ROUND", 4)
+        monkeypatch.setattr(module, "settled_room", lambda steps, beams: 11)
     model, rows = FixedTable(), list(range(ROWS))
 
     @compiled

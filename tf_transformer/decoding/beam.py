@@ -9,8 +9,10 @@ from keras import ops
 
 from tf_transformer.decoding.candidates import IMPOSSIBLE, forced_token, length_penalty, likeliest, pick
 from tf_transformer.decoding.grammar import Grammar
+from tf_transformer.decoding.history import extend, unknown_zero
+from tf_transformer.decoding.interface import Stepping
 from tf_transformer.decoding.repetition import without_repeats
-from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds, unknown_zero
+from tf_transformer.decoding.rounds import Rows, run_rounds
 from tf_transformer.decoding.trace import TRACED, Record, start_trace, trace_step
 from tf_transformer.layers.lean_ops import shape_of
 
@@ -19,7 +21,7 @@ CUT = -1e30
 
 
 def beam_search(
-    model: StepModel,
+    model: Stepping,
     cache: Any,
     limits: Any,
     start_id: int,
@@ -56,9 +58,9 @@ def beam_search(
             is padding.
         grammar: says which tokens a hypothesis may go on with; any unless given.
         steps: what the cache was started with, for one of fixed size.
-        length_offset: what stands in the place of 5 in the length penalty; see `length_penalty`.
         trace: whether to record all hypotheses, a scalar bool; None returns no record at all.
         no_repeat_ngram_size: n-grams of so many tokens come at most once in a hypothesis; 0 for no such limit.
+        length_offset: what stands in the place of 5 in the length penalty; see `length_penalty`.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then

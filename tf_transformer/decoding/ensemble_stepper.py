@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras import ops
 
+from tf_transformer.decoding.interface import Stepping, derived_from_weights
 from tf_transformer.layers.masks import PAD_ID
-
-if TYPE_CHECKING:
-    from tf_transformer.decoding.rounds import Stepping
 
 LEAST = 1e-30  # which is not 0, so that it has a logarithm
 
@@ -40,13 +38,13 @@ class EnsembleStepper:
     @property
     def derived(self) -> list[Any]:
         """What is worked out from the models' weights, one model after the other; see `Stepper.derived`."""
-        return [each for stepper in self.steppers for each in _derived(stepper)]
+        return [each for stepper in self.steppers for each in derived_from_weights(stepper)]
 
     @derived.setter
     def derived(self, tensors: list[Any]) -> None:
         start = 0
         for stepper in self.steppers:
-            if number := len(_derived(stepper)):
+            if number := len(derived_from_weights(stepper)):
                 stepper.derived = tensors[start : start + number]
                 start += number
 
@@ -92,8 +90,3 @@ def mean_log_probabilities(logits: Sequence[Any]) -> Any:
     is_padding = ops.equal(ops.arange(mean.shape[-1]), PAD_ID)
     others = ops.sum(ops.where(is_padding, 0.0, ops.exp(mean)), axis=-1, keepdims=True)
     return ops.where(is_padding, ops.log(ops.maximum(1.0 - others, LEAST)), mean)
-
-
-def _derived(stepper: Stepping) -> list[Any]:
-    """Models of other packages may work nothing out."""
-    return getattr(stepper, "derived", [])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from tf_transformer.decoding.rounds import pick_entries, unknown_zero
+from tf_transformer.decoding.history import pick_entries, unknown_zero
 from tf_transformer.decoding.weights import (
     apply_dense,
     attend,

@@ -1,13 +1,15 @@
-"""What all searches share: the loop over positions and the interface to a model."""
+"""What all searches share: the loop over positions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 from keras import ops
 
+from tf_transformer.decoding.history import FIXED_ROUND, pick_entries, settled_room, unknown_zero
+from tf_transformer.decoding.interface import Stepping
 from tf_transformer.layers.lean_ops import shape_of, take
 
 # The tensors of a search by name, or several of them under one; the first axis of each is one row for each sentence.
@@ -15,39 +17,10 @@ Rows = dict[str, Any]
 
 # Steps between two tidyings. Fewer would copy the cache more often, more would carry what is no longer needed along.
 ROUND = 4
-# The same with a cache of fixed size, where a step writes all entries of its round anew.
-FIXED_ROUND = 8
-
-
-class StepModel(Protocol):
-    """What a search asks of a model; a `Stepper` is one."""
-
-    def step(self, ids: Any, position: Any, cache: Any, history: Any) -> tuple[Any, Any]:
-        """Maps the tokens at a position, int (rows * beams,), to logits (rows * beams, vocabulary) and a new cache.
-
-        `history`, bool (rows, beams, entries), tells which entries of the cache each hypothesis descends from. At each
-        step the cache gets an entry for each hypothesis, and these stand last.
-        """
-        ...
-
-    def settle(self, cache: Any, rows: Any | None, entries: Any) -> Any:
-        """The cache of some rows, int32 (kept,), or of all, with some entries of each, int32 (kept, n)."""
-        ...
-
-
-class Stepping(StepModel, Protocol):
-    """What an export asks of a model beside: the cache to begin with."""
-
-    def start_cache(self, source_ids: Any, beams: Any = 1, steps: Any | None = None) -> Any:
-        """Reads the source, int (rows, source_len), for so many hypotheses a row; each tensor has the rows in front.
-
-        The cache grows with every step, or has a fixed size, for a search of so many steps at most.
-        """
-        ...
 
 
 def run_rounds(
-    model: StepModel,
+    model: Stepping,
     advance: Callable[[Any, Rows], Rows],
     rows: Rows,
     beams: Any,
@@ -114,7 +87,7 @@ def run_rounds(
 
 
 def _run_in_fixed_memory(
-    model: StepModel, one_step: Callable, rows: Rows, beams: int, outcome: tuple[str, ...], steps: Any
+    model: Stepping, one_step: Callable, rows: Rows, beams: int, outcome: tuple[str, ...], steps: Any
 ) -> Rows:
     """The same with a cache of fixed size, in which a row that needs too many entries is lost."""
     batch = shape_of(rows["done"])[0]
@@ -147,65 +120,6 @@ def _run_in_fixed_memory(
     return {**{name: rows[name] for name in outcome}, "done": done}
 
 
-def settled_room(steps: Any, beams: int) -> Any:
-    """How many settled entries a cache of fixed size has for each row.
-
-    The hypotheses of a row descend mostly from the same entries, one for each position.
-    """
-    return steps + 8 * (beams - 1)
-
-
 def _needed(history: Any) -> Any:
     """Which entries some hypothesis descends from: 1 or 0, int32 (rows, entries)."""
     return ops.cast(ops.any(history, axis=1), "int32")
-
-
-def extend(history: Any, position: Any, fixed: bool) -> Any:
-    """Adds to each hypothesis's history, bool (rows, beams, entries), its own entry at the next position.
-
-    A fixed history ends with a place for each entry of a round.
-    """
-    rows, beams, entries = shape_of(history)
-    beam = ops.arange(beams, dtype="int32")
-    if fixed:
-        place = entries - FIXED_ROUND * beams + position % FIXED_ROUND * beams + beam
-        own = ops.equal(place[:, None], ops.arange(entries, dtype="int32"))
-        return ops.logical_or(history, own)
-    own = ops.equal(beam[:, None], beam[None, :])
-    return ops.concatenate([history, ops.broadcast_to(own, (rows, beams, beams))], axis=2)
-
-
-def append(entries: Any, new: Any, axis: int, position: Any, slots: Any | None) -> Any:
-    """Adds the entries of a position, one for each hypothesis, to those of the positions before.
-
-    Args:
-        entries: what a cache holds, with its entries along `axis`; those of a round, in a cache of fixed size.
-        new: the position's, of the same shape but for `axis`.
-        axis: where the entries are.
-        position: scalar int, from 0.
-        slots: int32 (FIXED_ROUND,), the numbers from 0, of a cache of fixed size; None of one that grows.
-    """
-    if slots is None:
-        return ops.concatenate([entries, new], axis=axis)
-    # Written with operations that every TensorFlow has, also a server's: those of XLA alone would not load there.
-    *before, _ = shape_of(entries)[: axis + 1]
-    behind = shape_of(entries)[axis + 1 :]
-    by_position = ops.reshape(entries, (*before, FIXED_ROUND, shape_of(new)[axis], *behind))
-    here = ops.reshape(ops.equal(slots, position % FIXED_ROUND), (-1, *[1] * (1 + len(behind))))
-    return ops.reshape(ops.where(here, ops.expand_dims(new, axis), by_position), shape_of(entries))
-
-
-def pick_entries(history: Any, entries: Any) -> Any:
-    """Of a history, bool (rows, beams, entries), the given entries of each row, int32 (rows, n)."""
-    rows, beams, length = shape_of(history)
-    starts = ops.reshape(ops.arange(rows * beams, dtype="int32") * length, (rows, beams, 1))
-    return take(ops.reshape(history, (-1,)), starts + ops.expand_dims(entries, axis=1))
-
-
-def unknown_zero() -> Any:
-    """0, the length of what a loop makes longer; a TensorFlow graph's loop would hold on to a length that it knows."""
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        return tf.raw_ops.PlaceholderWithDefault(input=0, shape=())  # whose value is never taken for known
-    return ops.convert_to_tensor(0, "int32")

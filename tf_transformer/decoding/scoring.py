@@ -9,7 +9,8 @@ from keras import ops
 from tf_transformer.layers.masks import PAD_ID
 
 if TYPE_CHECKING:
-    from tf_transformer.models.transformer import Transformer
+    from tf_transformer.models.ensemble import Ensemble
+    from tf_transformer.models.sequence_model import SequenceModel
 
 
 def shift_right(target_ids: Any, start_id: int) -> Any:
@@ -25,11 +26,11 @@ def shift_right(target_ids: Any, start_id: int) -> Any:
     return ops.concatenate([ops.full_like(target_ids[:, :1], start_id), target_ids[:, :-1]], axis=1)
 
 
-def score_tokens(model: Transformer, source_ids: Any, target_ids: Any, start_id: int) -> Any:
+def score_tokens(model: SequenceModel | Ensemble, source_ids: Any, target_ids: Any, start_id: int) -> Any:
     """Works out the log-probability of each token of a translation, given its source and the tokens before it.
 
     Args:
-        model: a built Transformer.
+        model: a built model.
         source_ids: int (batch, source_len), with the closing token; 0 is padding.
         target_ids: int (batch, target_len), with the closing token; 0 is padding.
         start_id: the token that opens a sequence.

@@ -8,8 +8,10 @@ from typing import Any
 from keras import ops
 
 from tf_transformer.decoding.candidates import forced_token, likeliest, pick
+from tf_transformer.decoding.history import extend
+from tf_transformer.decoding.interface import Stepping
 from tf_transformer.decoding.repetition import without_repeats
-from tf_transformer.decoding.rounds import Rows, StepModel, extend, run_rounds
+from tf_transformer.decoding.rounds import Rows, run_rounds
 from tf_transformer.layers.lean_ops import shape_of
 
 # (log-probabilities (rows, count), from the highest down, each row's key, position) -> the chosen place in each row
@@ -17,7 +19,7 @@ Sampler = Callable[[Any, Any, Any], Any]
 
 
 def greedy_search(
-    model: StepModel,
+    model: Stepping,
     cache: Any,
     limits: Any,
     start_id: int,
@@ -60,14 +62,24 @@ def greedy_search(
         >>> ids.shape, log_probs.shape
         (TensorShape([2, 9]), TensorShape([2]))
     """
-    keys = ops.zeros_like(limits)
     return _search(
-        model, cache, limits, start_id, end_id, min_length, no_repeat_ngram_size, prefix, 1, keys, _first, steps
+        model,
+        cache,
+        limits,
+        start_id,
+        end_id,
+        sampler=_first,
+        keys=ops.zeros_like(limits),
+        candidates=1,
+        min_length=min_length,
+        prefix=prefix,
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        steps=steps,
     )
 
 
 def sample(
-    model: StepModel,
+    model: Stepping,
     cache: Any,
     limits: Any,
     start_id: int,
@@ -111,7 +123,17 @@ def sample(
         (TensorShape([2, 9]), TensorShape([2]))
     """
     return _search(
-        model, cache, limits, start_id, end_id, min_length, no_repeat_ngram_size, prefix, candidates, keys, sampler
+        model,
+        cache,
+        limits,
+        start_id,
+        end_id,
+        sampler=sampler,
+        keys=keys,
+        candidates=candidates,
+        min_length=min_length,
+        prefix=prefix,
+        no_repeat_ngram_size=no_repeat_ngram_size,
     )
 
 
@@ -120,17 +142,18 @@ def _first(log_probs: Any, keys: Any, position: Any) -> Any:
 
 
 def _search(
-    model: StepModel,
+    model: Stepping,
     cache: Any,
     limits: Any,
     start_id: int,
     end_id: int,
-    min_length: Any,
-    no_repeat_ngram_size: Any,
-    prefix: Any | None,
-    candidates: Any,
+    *,
+    sampler: Sampler,
     keys: Any,
-    choose: Sampler,
+    candidates: Any,
+    min_length: Any,
+    prefix: Any | None,
+    no_repeat_ngram_size: Any,
     steps: Any | None = None,
 ) -> tuple[Any, ...]:
     limits = ops.cast(limits, "int32")
@@ -144,7 +167,7 @@ def _search(
         among = without_repeats(logits, rows["outputs"], position, no_repeat_ngram_size)
         log_probs, ids = likeliest(logits, candidates, position, end_id, min_length, forced, among)
         log_probs, order = ops.top_k(log_probs, ops.minimum(candidates, shape_of(ids)[1]))
-        place = ops.expand_dims(choose(log_probs, rows["keys"], position), axis=1)
+        place = ops.expand_dims(sampler(log_probs, rows["keys"], position), axis=1)
         chosen = pick(order, place)
         # A row that is done stays as it is until it leaves.
         done = rows["done"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 from keras import ops
 
-from tf_transformer.decoding.rounds import FIXED_ROUND, append, pick_entries, settled_room, unknown_zero
+from tf_transformer.decoding.history import FIXED_ROUND, append, pick_entries, settled_room, unknown_zero
 from tf_transformer.decoding.weights import (
     apply_dense,
     attend,

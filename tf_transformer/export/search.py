@@ -20,12 +20,13 @@ from tf_transformer.decoding import (
     sample,
     shift_right,
 )
+from tf_transformer.decoding.interface import derived_from_weights
 from tf_transformer.decoding.options import check_options
 from tf_transformer.export.signature_options import OPTION_TYPES, POSITIONS, PREFIX_LENGTH, Output, option_tensors
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
 if TYPE_CHECKING:
-    from tf_transformer.decoding.rounds import Stepping
+    from tf_transformer.decoding.interface import Stepping
     from tf_transformer.models.sequence_model import SequenceModel
 
 
@@ -50,8 +51,7 @@ class Search(tf.Module):
         self._half = half
         weights = [variable.value for variable in model.weights]
         self.weights = [tf.Variable(tf.cast(w, tf.float16), trainable=False) for w in weights] if half else weights
-        # Models of other packages may work nothing out.
-        derived = getattr(model.stepper(), "derived", []) if prepared else []
+        derived = derived_from_weights(model.stepper()) if prepared else []
         self._derived = [tf.Variable(tf.cast(x, tf.float16) if half else x, trainable=False) for x in derived]
 
     @property

@@ -13,7 +13,7 @@ from tf_transformer.layers.arguments import check_sizes, check_vocabularies
 from tf_transformer.training.step import ProjectingSteps
 
 if TYPE_CHECKING:
-    from tf_transformer.decoding.rounds import Stepping
+    from tf_transformer.decoding.interface import Stepping
 
 NOT_QUANTIZED = (
     "Keras can't quantize a model of this package, whose layers are not Keras's own; export_ctranslate2 with "
