@@ -21,6 +21,11 @@ def check_sizes(**sizes: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes.values())
 
 
+def check_window(window: Any | None) -> int | None:
+    """Refuses a window of attention that is no positive integer; None is none. Gives it back as Python's."""
+    return None if window is None else check_sizes(window=window)[0]
+
+
 def check_rates(**rates: Any) -> tuple[float, ...]:
     """Refuses rates of dropout that drop less than nothing, or everything; gives back Python's numbers."""
     for name, rate in rates.items():

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tf_transformer.layers.arguments import check_heads, check_rates, check_sizes
+from tf_transformer.layers.arguments import check_heads, check_rates, check_window
 from tf_transformer.layers.band import band_output, band_weights, whole_weights
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.dropout import Dropout
@@ -108,7 +108,7 @@ class MultiHeadAttention(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.window = window if window is None else check_sizes(window=window)[0]
+        self.window = check_window(window)
         (self.attention_dropout_rate,) = check_rates(attention_dropout_rate=attention_dropout_rate)
         d_model, num_heads, key_dim, value_dim = check_heads(d_model, num_heads, key_dim, value_dim)
         self.d_model = d_model

@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from tf_transformer.layers.arguments import NORM_EPSILON, check_window
+from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.masks import combine_masks, padding_mask
 from tf_transformer.layers.stack import Stack, StackLayer
 
@@ -35,10 +37,41 @@ class EncoderLayer(StackLayer):
         TensorShape([8, 43, 512])
     """
 
-    def __init__(self, *arguments: Any, window: int | None = None, **options: Any) -> None:
-        self.window = window  # which the attention is made with
-        super().__init__(*arguments, **options)
-        self.window = self.self_attention.window
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        dff: int,
+        dropout_rate: float = 0.1,
+        attention_dropout_rate: float = 0.0,
+        activation_dropout_rate: float = 0.0,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        norm_first: bool = False,
+        activation: str = "relu",
+        norm_epsilon: float = NORM_EPSILON,
+        window: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            d_model,
+            num_heads,
+            dff,
+            dropout_rate,
+            attention_dropout_rate,
+            activation_dropout_rate,
+            key_dim,
+            value_dim,
+            norm_first,
+            activation,
+            norm_epsilon,
+            **kwargs,
+        )
+        self._restrict(window)
+
+    def _restrict(self, window: int | None) -> None:
+        # The attention is made in the base class, which is the decoder layer's too and knows no window.
+        self.window = self.self_attention.window = check_window(window)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "window": self.window}
@@ -106,13 +139,51 @@ class Encoder(Stack):
 
     layer_class = EncoderLayer
 
-    def __init__(self, *arguments: Any, window: int | None = None, **options: Any) -> None:
-        self.window = window  # which the layers are made with
-        super().__init__(*arguments, **options)
-        self.window = self.layers[0].window
-
-    def _more_layer_arguments(self) -> dict[str, Any]:
-        return {"window": self.window}
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        num_heads: int,
+        dff: int,
+        vocab_size: int,
+        dropout_rate: float = 0.1,
+        attention_dropout_rate: float = 0.0,
+        activation_dropout_rate: float = 0.0,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        norm_first: bool = False,
+        position: str = "sinusoidal",
+        max_length: int = 1024,
+        embedding: TokenEmbedding | None = None,
+        activation: str = "relu",
+        norm_epsilon: float = NORM_EPSILON,
+        scale_embeddings: bool = True,
+        window: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            num_layers,
+            d_model,
+            num_heads,
+            dff,
+            vocab_size,
+            dropout_rate,
+            attention_dropout_rate,
+            activation_dropout_rate,
+            key_dim,
+            value_dim,
+            norm_first,
+            position,
+            max_length,
+            embedding,
+            activation,
+            norm_epsilon,
+            scale_embeddings,
+            **kwargs,
+        )
+        self.window = check_window(window)
+        for layer in self.layers:
+            layer._restrict(self.window)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "window": self.window}

@@ -67,8 +67,16 @@ class RecurrentEncoder(_RecurrentStack):
         TensorShape([2, 3, 16])
     """
 
-    def __init__(self, num_layers: int, d_model: int, *arguments: Any, **options: Any) -> None:
-        super().__init__(num_layers, d_model, *arguments, **options)
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        vocab_size: int,
+        dropout_rate: float = 0.1,
+        embedding: TokenEmbedding | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_layers, d_model, vocab_size, dropout_rate, embedding, **kwargs)
         if self.d_model % 2:
             raise ValueError(f"d_model must be even, since the bottom layer reads in two directions, got {d_model}")
         self.forward = self._lstm("forward", self.d_model // 2)
@@ -121,8 +129,16 @@ class RecurrentDecoder(_RecurrentStack):
         (TensorShape([1, 2, 16]), TensorShape([1, 1, 2, 4]))
     """
 
-    def __init__(self, num_layers: int, d_model: int, *arguments: Any, **options: Any) -> None:
-        super().__init__(num_layers, d_model, *arguments, **options)
+    def __init__(
+        self,
+        num_layers: int,
+        d_model: int,
+        vocab_size: int,
+        dropout_rate: float = 0.1,
+        embedding: TokenEmbedding | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_layers, d_model, vocab_size, dropout_rate, embedding, **kwargs)
         self.bottom = self._lstm("bottom")
         self.attention = MultiHeadAttention(self.d_model, 1, name="attention", dtype=self.dtype_policy)
         self.layers = [self._lstm(f"layer_{i}") for i in range(1, self.num_layers)]

@@ -41,8 +41,6 @@ class StackLayer(keras.layers.Layer):
         norm_epsilon: of the layer normalisations.
     """
 
-    window: int | None = None  # of self-attention; an encoder's may have one
-
     def __init__(
         self,
         d_model: int,
@@ -71,7 +69,7 @@ class StackLayer(keras.layers.Layer):
         self._make_sublayers()
 
     def _make_sublayers(self) -> None:
-        self.self_attention = self._attention("self_attention", window=self.window)
+        self.self_attention = self._attention("self_attention")
         self.self_attention_residual = self._residual("self_attention_residual")
         self.feed_forward = FeedForward(
             self.d_model,
@@ -83,14 +81,13 @@ class StackLayer(keras.layers.Layer):
         )
         self.feed_forward_residual = self._residual("feed_forward_residual")
 
-    def _attention(self, name: str, window: int | None = None) -> MultiHeadAttention:
+    def _attention(self, name: str) -> MultiHeadAttention:
         return MultiHeadAttention(
             self.d_model,
             self.num_heads,
             self.key_dim,
             self.value_dim,
             self.attention_dropout_rate,
-            window,
             name=name,
             dtype=self.dtype_policy,
         )
@@ -188,7 +185,6 @@ class Stack(EmbeddedStack):
                 norm_epsilon=norm_epsilon,
                 name=f"layer_{i}",
                 dtype=dtype,
-                **self._more_layer_arguments(),
             )
             for i in range(self.num_layers)
         ]
@@ -203,10 +199,6 @@ class Stack(EmbeddedStack):
         self.max_length = self.position_encoding.max_length
         if norm_first:
             self.norm = LayerNormalization(self.norm_epsilon, name="norm", dtype=dtype)
-
-    def _more_layer_arguments(self) -> dict[str, Any]:
-        """What the layers of one of the two stacks have beside."""
-        return {}
 
     def _build(self, ids_shape: tuple, *context_shape: tuple) -> None:
         shape = self.build_embedding(ids_shape)
