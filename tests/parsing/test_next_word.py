@@ -71,7 +71,7 @@ def test_a_word_is_one_to_the_decoder_whatever_its_normal_form(parser, words):
     source, told = parser.tokenizers.source, parser.model.told
     text = " ".join(words).encode(errors="surrogateescape")
     ids = [*source.tokenize([text]).to_list()[0], END_ID]
-    places = told.places(np.array([ids])).numpy()[0]
+    places = told.word_index(np.array([ids])).numpy()[0]
     assert places[places != NO_WORD].tolist() == list(range(len(words) + 1))
     of_words = np.split(ids, np.flatnonzero(places != NO_WORD)[1:])
     as_ever = SentencePieceProcessor(model_proto=source.to_bytes())

@@ -43,7 +43,7 @@ class Stepper:
 
     Args:
         model: a built model whose decoder is a `Decoder`; its encoder, called on source ids, gives the context.
-        told: the layer that tells the decoder something of the words or the tree, if the model has one.
+        decoder_features: the layer whose features of the words or the tree the decoder is given, if the model has one.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -58,7 +58,7 @@ class Stepper:
         TensorShape([1, 20])
     """
 
-    def __init__(self, model: SequenceModel, told: NextWord | None = None) -> None:
+    def __init__(self, model: SequenceModel, decoder_features: NextWord | None = None) -> None:
         decoder = model.decoder
         self.model = model
         dtype = model.compute_dtype
@@ -68,7 +68,7 @@ class Stepper:
         self.positions = ops.convert_to_tensor(decoder.position_encoding.table, dtype)
         self.layers = [_LayerWeights(layer) for layer in decoder.layers]
         self.norm = _norm(decoder.norm) if decoder.norm_first else None
-        self.told = told
+        self.decoder_features = decoder_features
 
     @property
     def derived(self) -> list[Any]:
@@ -101,9 +101,9 @@ class Stepper:
             each step makes longer; the "settled_keys" and "settled_values", which `settle` moves them to, since what is
             made longer is copied; "context_keys" and "context_values" of encoder-decoder attention, (batch, heads,
             source_len, width), which are final; and "context_mask", what is added to logits, float (batch, 1, 1,
-            source_len). Of a model that is told something also "memory" and "places", as its layer gives them, and
-            "tokens" and "settled_tokens", int32 (batch, 0 entries). A cache of fixed size has `settled_room` settled
-            entries from the start, and `beams` others for each of its "slots", int32 (FIXED_ROUND,).
+            source_len). Of a model with `decoder_features` also "word_vectors" and "word_index", as that layer gives
+            them, and "tokens" and "settled_tokens", int32 (batch, 0 entries). A cache of fixed size has `settled_room`
+            settled entries from the start, and `beams` others for each of its "slots", int32 (FIXED_ROUND,).
         """
         context = self.model.encoder(source_ids, training=False)
         fixed = steps is not None
@@ -114,9 +114,10 @@ class Stepper:
         }
         if fixed:
             cache["slots"] = ops.arange(FIXED_ROUND, dtype="int32")
-        if self.told is not None:
-            cache["places"], cache["memory"] = self.told.places(source_ids), self.told.memory(context)
-            batch = shape_of(cache["places"])[0]
+        if self.decoder_features is not None:
+            cache["word_index"] = self.decoder_features.word_index(source_ids)
+            cache["word_vectors"] = self.decoder_features.word_vectors(context)
+            batch = shape_of(cache["word_index"])[0]
             cache["tokens"], cache["settled_tokens"] = (ops.zeros((batch, n), "int32") for n in (fresh, settled))
         return cache
 
@@ -135,16 +136,16 @@ class Stepper:
         """
         beams, slots = shape_of(history)[1], cache.get("slots")
         mask = additive_mask(with_heads(history))
-        untold = ids if self.told is None else self.told.untold(ids)
-        x = take(self.embeddings, untold)
+        embedded = ids if self.decoder_features is None else self.decoder_features.decoder_input_ids(ids)
+        x = take(self.embeddings, embedded)
         x = x if self.scale is None else x * self.scale
         x = x + take(self.positions, position)
-        if self.told is not None:
+        if self.decoder_features is not None:
             tokens = append(cache["tokens"], ops.reshape(ids, (-1, beams)), 1, position, slots)
             cache = {**cache, "tokens": tokens}
             tokens = ops.concatenate([cache["settled_tokens"], tokens], axis=1)
-            so_far = ops.where(history, ops.expand_dims(tokens, axis=1), 0)
-            added = self.told.tell(cache["places"], cache["memory"], so_far)
+            prefixes = ops.where(history, ops.expand_dims(tokens, axis=1), 0)
+            added = self.decoder_features.features(cache["word_index"], cache["word_vectors"], prefixes)
             x = x + ops.reshape(added, shape_of(x))
         layers = []
         for layer, part in zip(self.layers, cache["layers"], strict=True):
@@ -168,7 +169,7 @@ class Stepper:
         others = {name: cache[name] for name in cache if name != "layers"}
         if rows is not None:
             others = {name: take(each, rows) for name, each in others.items()}
-        if self.told is not None:
+        if self.decoder_features is not None:
             both = ops.concatenate([others["settled_tokens"], others["tokens"]], axis=1)
             others["settled_tokens"] = pick_entries(both[:, None], entries)[:, 0]
             if rows is not None:

@@ -1,4 +1,4 @@
-"""What a decoder is told of the source word that it is about to write (deterministic attention: Ma et al., 2017)."""
+"""Features of the source word that a decoder is about to write (deterministic attention: Ma et al., 2017)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ class NextWord(keras.layers.Layer):
         [1.0, 1.0, 3.0, 4.0]
     """
 
+    tree_loss = False  # a `TreeState` may have one
+
     def __init__(
         self,
         input_vocab_size: int,
@@ -59,8 +61,8 @@ class NextWord(keras.layers.Layer):
         self.input_vocab_size, self.target_vocab_size = check_sizes(
             input_vocab_size=input_vocab_size, target_vocab_size=target_vocab_size
         )
-        self._begins = marked("opening", opening, self.input_vocab_size)
-        self._writes = marked("writing", writing, self.target_vocab_size)
+        self._begins = token_table("opening", opening, self.input_vocab_size)
+        self._writes = token_table("writing", writing, self.target_vocab_size)
 
     @property
     def opening(self) -> list[int]:
@@ -76,7 +78,7 @@ class NextWord(keras.layers.Layer):
         pass
 
     def call(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
-        """Works out what each target position is told.
+        """Works out the features of each target position.
 
         Args:
             source_ids: int (batch, source_len); 0 is padding.
@@ -86,44 +88,44 @@ class NextWord(keras.layers.Layer):
         Returns:
             float (batch, target_len, width).
         """
-        return self.tell(self.places(source_ids), self.memory(context), self.so_far(target_ids))
+        return self.features(self.word_index(source_ids), self.word_vectors(context), self.prefixes(target_ids))
 
-    def so_far(self, target_ids: Any) -> Any:
+    def prefixes(self, target_ids: Any) -> Any:
         """The tokens up to each target position, the others 0: int32 (batch, target_len, target_len)."""
         target_ids = ops.cast(target_ids, "int32")
         return ops.where(look_ahead_mask(shape_of(target_ids)[1]), ops.expand_dims(target_ids, axis=1), 0)
 
-    def places(self, source_ids: Any) -> Any:
+    def word_index(self, source_ids: Any) -> Any:
         """Which word begins at each source position, int32 (batch, source_len), from 0; `NO_WORD` where none does."""
         begins = take(self._begins, ops.cast(source_ids, "int32"))
         return ops.where(begins > 0, ops.cumsum(begins, axis=1) - 1, NO_WORD)
 
-    def memory(self, context: Any) -> Any:
-        """What `tell` reads of the encoder's output, float (batch, source_len, width): that itself."""
+    def word_vectors(self, context: Any) -> Any:
+        """What `features` takes from the encoder's output, float (batch, source_len, width): that itself."""
         return ops.cast(context, self.compute_dtype)
 
-    def written(self, target_ids: Any) -> Any:
+    def is_word(self, target_ids: Any) -> Any:
         """1 for each target token that stands for a word, else 0; int32, in the shape of the ids."""
         return take(self._writes, ops.cast(target_ids, "int32"))
 
-    def untold(self, target_ids: Any) -> Any:
-        """What the decoder reads of the target beside what it is told: all of it."""
+    def decoder_input_ids(self, target_ids: Any) -> Any:
+        """What the decoder embeds of the target, to which the features are added: all of it."""
         return target_ids
 
-    def tell(self, places: Any, memory: Any, tokens: Any) -> Any:
-        """Works out what is told of the targets that some tokens begin.
+    def features(self, word_index: Any, word_vectors: Any, prefixes: Any) -> Any:
+        """Works out the features of the targets that some tokens begin.
 
         Args:
-            places: as `places` gives it.
-            memory: as `memory` gives it.
-            tokens: int (batch, targets, length), the tokens so far of each target; 0, wherever it stands, is padding.
+            word_index: as `word_index` gives it.
+            word_vectors: as `word_vectors` gives it.
+            prefixes: int (batch, targets, length), the tokens so far of each target; 0, wherever it stands, is padding.
 
         Returns:
             float (batch, targets, width).
         """
-        coming = ops.sum(self.written(tokens), axis=2)
-        here = ops.equal(ops.expand_dims(coming, axis=2), ops.expand_dims(places, axis=1))
-        return ops.matmul(ops.cast(here, memory.dtype), memory)
+        coming = ops.sum(self.is_word(prefixes), axis=2)
+        here = ops.equal(ops.expand_dims(coming, axis=2), ops.expand_dims(word_index, axis=1))
+        return ops.matmul(ops.cast(here, word_vectors.dtype), word_vectors)
 
     def compute_output_shape(self, source_ids_shape: tuple, target_ids_shape: tuple, context_shape: tuple) -> tuple:
         return (*target_ids_shape, context_shape[-1])
@@ -138,11 +140,11 @@ class NextWord(keras.layers.Layer):
         }
 
 
-def marked(name: str, tokens: Sequence[int], size: int) -> np.ndarray:
+def token_table(name: str, tokens: Sequence[int], size: int) -> np.ndarray:
     """1 for each of some tokens, 0 for the others of the vocabulary; int32 (size,)."""
-    marked = np.zeros(size, "int32")
+    table = np.zeros(size, "int32")
     for token in tokens:
         if not isinstance(token, Integral) or not 0 <= token < size:
             raise ValueError(f"{name} must be tokens from 0 to {size - 1}, got {token!r}")
-        marked[token] = 1
-    return marked
+        table[token] = 1
+    return table

@@ -1,4 +1,4 @@
-"""What a decoder is told of the tree that it is writing: the words beside its place, and what is open there."""
+"""Features of the tree that a decoder is writing: the words beside its place, and what is open there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.layers.dense import Dense
 from tf_transformer.layers.embedding import TokenEmbedding
 from tf_transformer.layers.lean_ops import shape_of, take
-from tf_transformer.layers.next_word import NextWord, marked
+from tf_transformer.layers.next_word import NextWord, token_table
 from tf_transformer.layers.span_scorer import SpanScorer
 
 # How many constituents without a word are told apart; more count as so many. Without this number a model can't tell how
@@ -31,9 +31,9 @@ class TreeState(NextWord):
     A tree's tokens stand for the source's words, in their order, or open and close constituents. So they tell which
     word comes next and which one was the last, which constituent is the innermost open one, with which word it begins,
     and which constituent it is in. A Transformer has to find this out by counting, which it learns late. Here it is
-    told the sum of
+    given the sum of
 
-    - the encoder's output at the next word, as `NextWord` tells it,
+    - the encoder's output at the next word, as `NextWord` gives it,
     - projections of the encoder's output at the last word, and at the first word of the innermost open constituent,
     - embeddings of that constituent's label, of the label of the constituent that it is in, and of the number of
       constituents that have been opened since the last word or closing bracket.
@@ -78,8 +78,8 @@ class TreeState(NextWord):
     ) -> None:
         super().__init__(input_vocab_size, target_vocab_size, opening, writing, **kwargs)
         (self.d_model,) = check_sizes(d_model=d_model)
-        self._opens = marked("opening_brackets", opening_brackets, self.target_vocab_size)
-        self._closes = marked("closing_brackets", closing_brackets, self.target_vocab_size)
+        self._opens = token_table("opening_brackets", opening_brackets, self.target_vocab_size)
+        self._closes = token_table("closing_brackets", closing_brackets, self.target_vocab_size)
         self._labels = np.cumsum(self._opens, dtype="int32") * self._opens  # from 1
         self._no_parent = len(self.opening_brackets) + 1
         self.last = Dense(self.d_model, use_bias=False, name="last", dtype=self.dtype_policy)
@@ -113,23 +113,23 @@ class TreeState(NextWord):
             self.words.build(context_shape)
             self.spans.build(context_shape)
 
-    def memory(self, context: Any) -> Any:
-        """What can be told of words, float (batch, 3 source_len, d_model): of the next one, the last and the first."""
+    def word_vectors(self, context: Any) -> Any:
+        """The vectors of words, float (batch, 3 source_len, d_model): as the next one, as the last and as the first."""
         context = ops.cast(context, self.compute_dtype)
         return ops.concatenate([context, self.last(context), self.first(context)], axis=1)
 
-    def untold(self, target_ids: Any) -> Any:
-        """What the decoder reads of the target beside what it is told: the brackets, with 0 in place of each word.
+    def decoder_input_ids(self, target_ids: Any) -> Any:
+        """What the decoder embeds of the target: the brackets, with 0 in place of each word.
 
         So a wrong part-of-speech tag misleads none of the brackets that follow.
         """
-        return ops.where(self.written(target_ids) > 0, 0, target_ids)
+        return ops.where(self.is_word(target_ids) > 0, 0, target_ids)
 
-    def tell(self, places: Any, memory: Any, tokens: Any) -> Any:
-        """Works out what is told of the trees that some tokens begin; see `NextWord.tell`."""
-        state, places = self.follow(tokens), ops.expand_dims(places, axis=1)
-        here = [ops.equal(places, ops.expand_dims(state[name], axis=2)) for name in ("next", "last", "first")]
-        words = ops.matmul(ops.cast(ops.concatenate(here, axis=2), memory.dtype), memory)
+    def features(self, word_index: Any, word_vectors: Any, prefixes: Any) -> Any:
+        """Works out the features of the trees that some tokens begin; see `NextWord.features`."""
+        state, word_index = self.follow(prefixes), ops.expand_dims(word_index, axis=1)
+        here = [ops.equal(word_index, ops.expand_dims(state[name], axis=2)) for name in ("next", "last", "first")]
+        words = ops.matmul(ops.cast(ops.concatenate(here, axis=2), word_vectors.dtype), word_vectors)
         labels = self.labels(state["label"]) + self.labels(state["parent"] + self._no_parent)
         return words + labels + self.empty(ops.minimum(state["empty"], MOST_EMPTY))
 
@@ -150,7 +150,7 @@ class TreeState(NextWord):
         labels, closes = (take(of, tokens) for of in (self._labels, self._closes))
         opens = labels > 0
         depth = ops.cumsum(ops.cast(opens, "int32") - closes, axis=2)
-        words = ops.cumsum(self.written(tokens), axis=2)
+        words = ops.cumsum(self.is_word(tokens), axis=2)
         numbers = ops.arange(1, shape_of(tokens)[2] + 1, dtype="int32")
 
         def open_at(level: Any) -> tuple[Any, Any]:
@@ -196,23 +196,23 @@ class TreeState(NextWord):
 
     def loss_of_spans(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
         """The spans' part of `loss_of_tree`: all spans that begin and end with a word, whole words as one position."""
-        tokens, places = ops.cast(target_ids, "int32"), self.places(source_ids)
-        written = ops.sum(self.written(tokens), axis=1, keepdims=True)
-        is_word = (places >= 0) & (places < written)
-        state = self.follow(self.so_far(tokens))
+        tokens, word_index = ops.cast(target_ids, "int32"), self.word_index(source_ids)
+        words = ops.sum(self.is_word(tokens), axis=1, keepdims=True)
+        is_word = (word_index >= 0) & (word_index < words)
+        state = self.follow(self.prefixes(tokens))
         # A constituent is known where the next token closes it.
         closes = _next(take(self._closes, tokens)) > 0
         first, last = (
             ops.cast(
                 ops.expand_dims(closes, axis=2)
-                & ops.equal(ops.expand_dims(state[name], axis=2), ops.expand_dims(places, axis=1)),
+                & ops.equal(ops.expand_dims(state[name], axis=2), ops.expand_dims(word_index, axis=1)),
                 context.dtype,
             )
             for name in ("first", "last")
         )
         # One constituent may be the only part of another: the span is the same.
         is_constituent = ops.minimum(ops.matmul(ops.transpose(first, (0, 2, 1)), last), 1.0)
-        starts, ends = ops.expand_dims(places, axis=2), ops.expand_dims(places, axis=1)
+        starts, ends = ops.expand_dims(word_index, axis=2), ops.expand_dims(word_index, axis=1)
         is_span = ops.expand_dims(is_word, axis=2) & ops.expand_dims(is_word, axis=1) & (starts <= ends)
         logits = self.spans(context)
         of_spans = ops.where(is_span, ops.softplus(logits) - logits * ops.cast(is_constituent, "float32"), 0.0)
@@ -233,16 +233,16 @@ class TreeState(NextWord):
             one between these; and that of the last one that opens, 0 where none does. And float32 (batch, source_len):
             1 where a word begins, else 0.
         """
-        tokens, places = ops.cast(target_ids, "int32"), self.places(source_ids)
+        tokens, word_index = ops.cast(target_ids, "int32"), self.word_index(source_ids)
         labels, closes = (take(of, tokens) for of in (self._labels, self._closes))
-        opens, written = ops.cast(labels > 0, "int32"), self.written(tokens)
-        inside = self.follow(self.so_far(tokens))["label"]
+        opens, is_word = ops.cast(labels > 0, "int32"), self.is_word(tokens)
+        inside = self.follow(self.prefixes(tokens))["label"]
 
         # Of each token; a word's is the sum over the tokens from itself up to the next word.
-        closed = (1 - opens) * _next(opens + written)  # the last one before constituents open, or the next word comes
-        features = [written * tokens, closes, opens, closed * inside, opens * _next(written) * labels]
-        number = ops.cumsum(written, axis=1) - 1
-        mine = ops.equal(ops.expand_dims(places, axis=2), ops.expand_dims(number, axis=1))
+        closed = (1 - opens) * _next(opens + is_word)  # the last one before constituents open, or the next word comes
+        features = [is_word * tokens, closes, opens, closed * inside, opens * _next(is_word) * labels]
+        number = ops.cumsum(is_word, axis=1) - 1
+        mine = ops.equal(ops.expand_dims(word_index, axis=2), ops.expand_dims(number, axis=1))
         # Whole numbers, which float32 holds; TensorFlow multiplies no matrices of int32 on a GPU.
         targets = ops.matmul(ops.cast(mine, "float32"), ops.cast(ops.stack(features, axis=-1), "float32"))
         targets = ops.minimum(ops.cast(targets, "int32"), ops.convert_to_tensor([n - 1 for n in self.word_classes]))

@@ -40,6 +40,7 @@ class Ensemble(keras.Model):
     """
 
     alignment_head = None  # the mean over its models
+    told = None  # each of its models may have its own
 
     def __init__(self, models: Sequence[SequenceModel], **kwargs: Any) -> None:
         models = list(models)

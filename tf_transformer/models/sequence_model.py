@@ -14,6 +14,7 @@ from tf_transformer.training.step import ProjectingSteps
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.interface import Stepping
+    from tf_transformer.layers.next_word import NextWord
 
 NOT_QUANTIZED = (
     "Keras can't quantize a model of this package, whose layers are not Keras's own; export_ctranslate2 with "
@@ -55,6 +56,10 @@ class SequenceModel(ProjectingSteps, keras.Model):
         >>> issubclass(Transformer, SequenceModel), issubclass(RecurrentModel, SequenceModel)
         (True, True)
     """
+
+    # The layer whose features are added to the target's embeddings, if there is one. Saved files have this name in the
+    # paths of its weights.
+    told: NextWord | None = None
 
     def __init__(
         self,

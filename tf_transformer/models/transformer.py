@@ -165,7 +165,6 @@ class Transformer(SequenceModel):
             raise ValueError(f"tree_loss must be 0 or more, and 0 without tree_state, got {tree_loss!r}")
         self.tree_loss = float(tree_loss)
         self.next_word = self.tree_state = None
-        self.told: NextWord | None = None  # the layer that tells the decoder something
         if tree_state is not None:
             told = self.told = TreeState(
                 d_model, *vocabularies, *tree_state, tree_loss=tree_loss > 0, name="tree_state", dtype=dtype
@@ -225,7 +224,7 @@ class Transformer(SequenceModel):
         """
         context, encoder_scores = self.encoder(source_ids, return_attention_scores=True, training=training)
         x, decoder_scores = self.decoder(
-            self.told.untold(target_ids) if self.told else target_ids,
+            self.told.decoder_input_ids(target_ids) if self.told else target_ids,
             context,
             context_mask=padding_mask(source_ids),
             added=self.told(source_ids, target_ids, context) if self.told else None,

@@ -109,8 +109,8 @@ class Parser(Translator):
 
     def _best_hypothesis(self, source_ids: tf.Tensor, ids: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
         """Which hypothesis is the best, int32 (batch,), counting what the encoder tells where it learned that."""
-        told, options = getattr(self.model, "told", None), self.options
-        if options.beam_size > 1 and getattr(told, "tree_loss", False):
+        told, options = self.model.told, self.options
+        if options.beam_size > 1 and told is not None and told.tree_loss:
             context = self.model.encoder(source_ids, training=False)
 
             def by_encoder(hypothesis: tf.Tensor) -> tf.Tensor:
