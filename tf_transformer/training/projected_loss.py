@@ -131,19 +131,14 @@ def _chunked(
     both are taken off behind the loop, except in half precision: see `_rounded_gradient`.
     """
     number_of_copies, _, d_model = copies.shape
-    vocabulary = embeddings.shape[0]
     rows = shape_of(copies)[1]
-    dtype = keras.backend.standardize_dtype(copies.dtype)
-    # The rows are counted, not the logits: of these a large batch has more than an int32 can tell.
-    most = max(1, chunk_logits // (number_of_copies * vocabulary))
-    chunks = rows // (min(most, FLOAT16_ROWS) if dtype == "float16" else most) + 1
-    size = -(-rows // chunks)  # chunks of one size, the last one filled up with padding
+    chunks, size = _chunks(rows, number_of_copies * embeddings.shape[0], chunk_logits, copies.dtype)
     missing = chunks * size - rows
     padded_copies = ops.pad(copies, [[0, 0], [0, missing], [0, 0]])
     padded_labels, padded_real = (ops.pad(x, [[0, missing]]) for x in (labels, real))
     mean_embedding = ops.mean(ops.cast(embeddings, "float32"), axis=0)
     share = 1.0 / number_of_copies
-    is_half = dtype in ("bfloat16", "float16")
+    is_half = keras.backend.standardize_dtype(copies.dtype) in ("bfloat16", "float16")
     up, down = _half_precision_scales(size, ops.sum(real), r_drop) if is_half else (1.0, 1.0)
 
     def body(chunk: Any, sums: Any, of_states: Any, of_embeddings: Any) -> tuple[Any, ...]:
@@ -151,31 +146,15 @@ def _chunked(
         x = ops.reshape(ops.slice(padded_copies, (0, start, 0), (number_of_copies, size, d_model)), (-1, d_model))
         label = ops.tile(ops.slice(padded_labels, (start,), (size,)), [number_of_copies])
         weight = share * ops.tile(ops.slice(padded_real, (start,), (size,)), [number_of_copies])
-        # Transposed here, where the product takes it as it lies: before the loop it would be one more matrix.
-        narrow = ops.matmul(x, ops.transpose(embeddings))
-        logits = ops.cast(narrow, "float32")
-        probabilities = ops.softmax(logits)
-        highest, log_normaliser = _normalisers(logits, probabilities)
-        of_label = _at_labels(narrow, label)
-        cross_entropy = log_normaliser - of_label
-        mean_logit = ops.matmul(ops.cast(x, "float32"), mean_embedding[:, None])[:, 0]
-        smoothed = cross_entropy + label_smoothing * (of_label - mean_logit)
-        loss = ops.sum(smoothed * weight)
-        of_logits = probabilities
-        if r_drop:
-            difference, of_logits = _r_drop(logits, log_normaliser, probabilities, r_drop)
-            loss = loss + ops.sum(difference * weight)
-        correct = ops.cast(of_label >= highest, "float32")
-        sums = sums + ops.stack([loss, ops.sum(cross_entropy * weight), ops.sum(correct * weight)])
+        of_chunk, of_logits = _sums_of_chunk(x, label, weight, embeddings, mean_embedding, label_smoothing, r_drop)
+        sums = sums + of_chunk
         if gradients:
             if is_half:
                 of_logits = _rounded_gradient(of_logits, label, label_smoothing, up, x.dtype)
-            weight = weight[:, None]
-            update = ops.cast(ops.matmul(of_logits, embeddings), "float32") * (weight / up)
-            update = ops.reshape(update, (number_of_copies, size, d_model))
-            of_states = ops.slice_update(of_states, (0, start, 0), update)
-            weighted = x * ops.cast(weight * down, x.dtype)
-            of_embeddings = of_embeddings + ops.cast(ops.matmul(ops.transpose(of_logits), weighted), "float32")
+            of_rows, of_matrix = _through_projection(of_logits, x, weight, embeddings, up, down)
+            of_rows = ops.reshape(of_rows, (number_of_copies, size, d_model))
+            of_states = ops.slice_update(of_states, (0, start, 0), of_rows)
+            of_embeddings = of_embeddings + of_matrix
         return chunk + 1, sums, of_states, of_embeddings
 
     _, sums, of_states, of_embeddings = _loop(
@@ -190,18 +169,82 @@ def _chunked(
     )
     if not gradients:
         return sums, ()
+    of_states = of_states[:, :rows]
     if is_half:
-        return sums, (of_states[:, :rows], of_embeddings / (up * down))
+        return sums, (of_states, of_embeddings / (up * down))
     weight = share * real[:, None]
+    return sums, _subtract_labels(
+        of_states, of_embeddings, copies, embeddings, mean_embedding, labels, weight, label_smoothing
+    )
+
+
+def _chunks(rows: Any, logits_of_row: int, chunk_logits: int, dtype: Any) -> tuple[Any, Any]:
+    """How many chunks there are, and the rows of each; they are of one size, the last one filled up with padding."""
+    # The rows are counted, not the logits: of these a large batch has more than an int32 can tell.
+    most = max(1, chunk_logits // logits_of_row)
+    if keras.backend.standardize_dtype(dtype) == "float16":
+        most = min(most, FLOAT16_ROWS)
+    chunks = rows // most + 1
+    return chunks, -(-rows // chunks)
+
+
+def _sums_of_chunk(
+    x: Any, label: Any, weight: Any, embeddings: Any, mean_embedding: Any, label_smoothing: float, r_drop: float
+) -> tuple[Any, Any]:
+    """Of a chunk, float (rows, d_model): loss, cross-entropy and correct tokens, and the gradient of its logits.
+
+    The gradient, float32 (rows, vocabulary), is that of a row of weight 1, but for the smoothed labels.
+    """
+    # Transposed here, where the product takes it as it lies: before the loop it would be one more matrix.
+    narrow = ops.matmul(x, ops.transpose(embeddings))
+    logits = ops.cast(narrow, "float32")
+    probabilities = ops.softmax(logits)
+    highest, log_normaliser = _normalisers(logits, probabilities)
+    of_label = _at_labels(narrow, label)
+    cross_entropy = log_normaliser - of_label
+    mean_logit = ops.matmul(ops.cast(x, "float32"), mean_embedding[:, None])[:, 0]
+    smoothed = cross_entropy + label_smoothing * (of_label - mean_logit)
+    loss = ops.sum(smoothed * weight)
+    of_logits = probabilities
+    if r_drop:
+        difference, of_logits = _r_drop(logits, log_normaliser, probabilities, r_drop)
+        loss = loss + ops.sum(difference * weight)
+    correct = ops.cast(of_label >= highest, "float32")
+    return ops.stack([loss, ops.sum(cross_entropy * weight), ops.sum(correct * weight)]), of_logits
+
+
+def _through_projection(of_logits: Any, x: Any, weight: Any, embeddings: Any, up: Any, down: Any) -> tuple[Any, Any]:
+    """The gradients of a chunk's rows and of the embeddings, float32, from that of its logits, which is times `up`.
+
+    The embeddings' is still to be divided by `up * down`; see `_half_precision_scales`.
+    """
+    weight = weight[:, None]
+    of_rows = ops.cast(ops.matmul(of_logits, embeddings), "float32") * (weight / up)
+    weighted = x * ops.cast(weight * down, x.dtype)
+    return of_rows, ops.cast(ops.matmul(ops.transpose(of_logits), weighted), "float32")
+
+
+def _subtract_labels(
+    of_states: Any,
+    of_embeddings: Any,
+    copies: Any,
+    embeddings: Any,
+    mean_embedding: Any,
+    labels: Any,
+    weight: Any,
+    label_smoothing: float,
+) -> tuple[Any, Any]:
+    """The gradients with what the smoothed labels add to them, a few rows, taken off; see `_chunked`."""
+    vocabulary = embeddings.shape[0]
     # Of two plain numbers Keras would make its default type, which need not be float32.
     at_label, of_none = (ops.convert_to_tensor(x, "float32") for x in (1 - label_smoothing, float("nan")))
     label = ops.where((labels >= 0) & (labels < vocabulary), at_label, of_none)[:, None]
     token = ops.clip(labels, 0, vocabulary - 1)
     target = label * ops.cast(take(embeddings, token), "float32") + label_smoothing * mean_embedding
-    of_states = of_states[:, :rows] - target * weight
+    of_states = of_states - target * weight
     weighted = ops.cast(ops.sum(copies, axis=0), "float32") * weight
     of_embeddings = of_embeddings - label_smoothing / vocabulary * ops.sum(weighted, axis=0)
-    return sums, (of_states, _subtract_rows(of_embeddings, token, label * weighted))
+    return of_states, _subtract_rows(of_embeddings, token, label * weighted)
 
 
 def _normalisers(logits: Any, probabilities: Any) -> tuple[Any, Any]:
