@@ -11,7 +11,6 @@ import keras
 from keras import ops
 
 from tf_transformer.distributed.replicas import is_one_device, number_of_replicas, scope_of, without_sums
-from tf_transformer.layers.lean_ops import shape_of
 from tf_transformer.training.alignment import alignment_loss, labels_and_alignment
 
 # The model at work on a step whose loss projects. Each of MirroredStrategy's threads, one a device, has its own.
@@ -205,58 +204,27 @@ class ProjectingSteps:
             raise ValueError("gradient_accumulation and parallel_parts need Keras's TensorFlow backend; set them to 1")
         import tensorflow as tf
 
+        from tf_transformer.training.parts import loss_and_gradients, split
+
         with tf.init_scope():  # what makes variables can't be part of a loop
             if not self.built:
                 self.build(tuple(ids.shape for ids in x))
-        weights = self.trainable_weights
         labels, _ = labels_and_alignment(y)
         rows, tokens = tf.shape(labels)[0], self._only_loss.batch_tokens(labels)
-        size = -(-rows // self._parts())
+        weights = self.trainable_weights
 
-        def split(ids: Any) -> Any:
-            # Rows of padding fill up the last part; they count nowhere.
-            padded = tf.pad(ids, [[0, self._parts() * size - rows], *[[0, 0]] * (len(ids.shape) - 1)])
-            return tf.reshape(padded, (self.gradient_accumulation, self.parallel_parts, size, *shape_of(ids)[1:]))
+        def loss_of(part: Any) -> Any:
+            x, y = part
+            outputs = self(self._passes(x), training=True)
+            if self.losses:
+                raise ValueError(
+                    "gradient_accumulation and parallel_parts can't do regularizers and add_loss, whose sum over "
+                    "the parts is not the batch's; leave them out, or set both to 1"
+                )
+            return self._summed_loss(outputs, y, training=True) / tokens
 
-        split_data = tf.nest.map_structure(split, (x, y))
-
-        def of_part(data: Any) -> tuple[Any, list[Any]]:
-            x, y = data
-            with tf.GradientTape() as tape:
-                passes = self._passes(x)
-                outputs = self(passes, training=True)
-                if self.losses:
-                    raise ValueError(
-                        "gradient_accumulation and parallel_parts can't do regularizers and add_loss, whose sum over "
-                        "the parts is not the batch's; leave them out, or set both to 1"
-                    )
-                loss = self._summed_loss(outputs, y, training=True) / tokens
-                scaled = self.optimizer.scale_loss(loss)
-            # A weight that the loss doesn't depend on, which a model of one's own may have, has no gradient to add up.
-            found = zip(weights, tape.gradient(scaled, weights), strict=True)
-            return loss, [tf.zeros(weight.shape, weight.dtype) if one is None else one for weight, one in found]
-
-        def of_parallel_parts(turn: Any) -> tuple[Any, list[Any]]:
-            # Nothing in one of them needs another's results, so TensorFlow runs them at once.
-            parts = [
-                tf.nest.map_structure(lambda ids, i=i: ids[turn, i], split_data) for i in range(self.parallel_parts)
-            ]
-            losses, gradients = zip(*map(of_part, parts), strict=True)
-            return tf.add_n(losses), [tf.add_n(of_weight) for of_weight in zip(*gradients, strict=True)]
-
-        if self.gradient_accumulation == 1:
-            loss, gradients = of_parallel_parts(0)
-        else:
-
-            def add_turn(turn: Any, loss: Any, gradients: Any) -> tuple[Any, ...]:
-                more, more_gradients = of_parallel_parts(turn)
-                return turn + 1, loss + more, [a + b for a, b in zip(gradients, more_gradients, strict=True)]
-
-            start = (0, 0.0, [tf.zeros(weight.shape, weight.dtype) for weight in weights])
-            # One turn at a time: the memory of several would be what accumulation is to save.
-            _, loss, gradients = tf.while_loop(
-                lambda turn, *_: turn < self.gradient_accumulation, add_turn, start, parallel_iterations=1
-            )
+        parts = split((x, y), rows, self.gradient_accumulation, self.parallel_parts)
+        loss, gradients = loss_and_gradients(loss_of, parts, weights, self.optimizer.scale_loss)
         self.optimizer.apply(gradients, weights)
         # As Keras has it: the mean over the replicas is shown, and each one's share is of the whole batch.
         next(metric for metric in self.metrics if metric.name == "loss").update_state(
