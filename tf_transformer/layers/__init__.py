@@ -1,4 +1,4 @@
-"""The Transformer's layers, on `keras.ops` alone."""
+"""The Transformer's layers, on `keras.ops`; on the TensorFlow backend some call TensorFlow too, mostly for speed."""
 
 import lazy_loader
 
