@@ -47,9 +47,8 @@ def test_product_and_bias_are_joined_in_a_graph():
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_the_gradient_of_a_bias_on_a_gpu_is_a_product(dtype, monkeypatch):
-    """Forced here on the CPU, with whole numbers, of which neither dtype rounds any."""
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["a GPU"])
+def test_the_gradient_of_a_bias_in_half_precision_is_a_product(dtype):
+    """With whole numbers, of which neither dtype rounds any."""
     random = np.random.default_rng(2)
     x, upstream = (random.integers(-3, 4, (2, 3, width)).astype("float32") for width in (6, 4))
     layer = Dense(4, dtype=f"mixed_{dtype}")
@@ -70,3 +69,16 @@ def test_the_gradient_of_a_bias_on_a_gpu_is_a_product(dtype, monkeypatch):
     np.testing.assert_array_equal(tf.cast(output, tf.float32), x @ kernel + bias)
     np.testing.assert_array_equal(of_kernel, np.einsum("abi,abj->ij", x, upstream))
     np.testing.assert_array_equal(of_bias, upstream.sum(axis=(0, 1)))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_gradient_of_a_bias_of_many_rows_is_as_exact_as_its_dtype(dtype):
+    random = np.random.default_rng(3)
+    layer = Dense(8, dtype=f"mixed_{dtype}")
+    layer.build((None, 4))
+    upstream = tf.cast(random.normal(0.05, 1, (20_000, 8)) / 64, dtype)
+    with tf.GradientTape() as tape:
+        output = layer(np.zeros((20_000, 4), "float32"))
+    (of_bias,) = tape.gradient(output, [layer.bias.value], upstream)
+    exact = tf.cast(upstream, tf.float64).numpy().sum(axis=0)
+    np.testing.assert_allclose(tf.cast(of_bias, tf.float64), exact, rtol=0.01, atol=0.01 * np.abs(exact).mean())
