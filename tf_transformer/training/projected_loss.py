@@ -128,7 +128,7 @@ def _chunked(
 
     Of the gradient with respect to the logits, `softmax - smoothed labels`, only the softmax takes products with the
     whole vocabulary. What the labels add to it is a few rows, and what the smoothing adds is the same for all rows. So
-    both are taken off behind the loop, except in half precision: see `_rounded_gradient`.
+    both are taken off behind the loop, except where products round their factors: see `_rounded_gradient`.
     """
     number_of_copies, _, d_model = copies.shape
     rows = shape_of(copies)[1]
@@ -138,7 +138,9 @@ def _chunked(
     padded_labels, padded_real = (ops.pad(x, [[0, missing]]) for x in (labels, real))
     mean_embedding = ops.mean(ops.cast(embeddings, "float32"), axis=0)
     share = 1.0 / number_of_copies
-    is_half = keras.backend.standardize_dtype(copies.dtype) in ("bfloat16", "float16")
+    dtype = keras.backend.standardize_dtype(copies.dtype)
+    is_half = dtype in ("bfloat16", "float16")
+    takes_off_first = is_half or (dtype == "float32" and _float32_is_rounded())
     up, down = _half_precision_scales(size, ops.sum(real), r_drop) if is_half else (1.0, 1.0)
 
     def body(chunk: Any, sums: Any, of_states: Any, of_embeddings: Any) -> tuple[Any, ...]:
@@ -149,7 +151,7 @@ def _chunked(
         of_chunk, of_logits = _sums_of_chunk(x, label, weight, embeddings, mean_embedding, label_smoothing, r_drop)
         sums = sums + of_chunk
         if gradients:
-            if is_half:
+            if takes_off_first:
                 of_logits = _rounded_gradient(of_logits, label, label_smoothing, up, x.dtype)
             of_rows, of_matrix = _through_projection(of_logits, x, weight, embeddings, up, down)
             of_rows = ops.reshape(of_rows, (number_of_copies, size, d_model))
@@ -170,7 +172,7 @@ def _chunked(
     if not gradients:
         return sums, ()
     of_states = of_states[:, :rows]
-    if is_half:
+    if takes_off_first:
         return sums, (of_states, of_embeddings / (up * down))
     weight = share * real[:, None]
     return sums, _subtract_labels(
@@ -265,7 +267,7 @@ def _at_labels(matrix: Any, labels: Any) -> Any:
 
 
 def _rounded_gradient(of_logits: Any, labels: Any, label_smoothing: float, scale: Any, dtype: Any) -> Any:
-    """The gradient with respect to a chunk's logits, times a scale, in the half precision of the products.
+    """The gradient with respect to a chunk's logits, times a scale, in the precision of the products.
 
     The smoothed labels are taken off before it is rounded: where a token is predicted well it is the small difference
     of two large numbers. That takes further passes over the logits.
@@ -287,6 +289,15 @@ def _rounded_gradient(of_logits: Any, labels: Any, label_smoothing: float, scale
     rows = ops.arange(shape_of(labels)[0], dtype="int32")
     indices = ops.stack([rows, ops.clip(labels, 0, vocabulary - 1)], axis=1)
     return ops.scatter_update(rounded, indices, ops.cast(at_labels * scale, dtype))
+
+
+def _float32_is_rounded() -> bool:
+    """Whether matrix products round their float32 factors, as those of GPUs from 2020 on do (TensorFloat-32)."""
+    if not on_gpu():
+        return False
+    import tensorflow as tf
+
+    return tf.config.experimental.tensor_float_32_execution_enabled()
 
 
 def _subtract_rows(matrix: Any, indices: Any, rows: Any) -> Any:
