@@ -15,7 +15,8 @@ from tf_transformer import experiment
 from tf_transformer.decoding import align
 from tf_transformer.errors import UserError
 from tf_transformer.export.translator import Translator
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 from tf_transformer.tokenizers.base import END_ID
 
 pytestmark = pytest.mark.usefixtures("eager")

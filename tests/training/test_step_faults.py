@@ -16,7 +16,8 @@ from tf_transformer import SmoothedCrossEntropy, experiment
 from tf_transformer.data import TextFiles
 from tf_transformer.errors import UserError
 from tf_transformer.runs import Checkpoints
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 from tf_transformer.runs.state import TrainingState
 from tf_transformer.training.step_faults import ADVICE, StepFaults
 

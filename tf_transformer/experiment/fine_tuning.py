@@ -20,7 +20,7 @@ from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.recipe.origin import origin_run
 from tf_transformer.recipe.refusals import shown
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.loading import load_model
 from tf_transformer.runs.resuming import Beginning
 from tf_transformer.tokenizers import TokenizerPair, map_tokens
 from tf_transformer.training.freezing import path_in_model

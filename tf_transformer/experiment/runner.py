@@ -40,7 +40,8 @@ from tf_transformer.model_card.files import renewed
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe, save_recipe
-from tf_transformer.runs.directory import RunDirectory, identity, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import identity, load_model
 from tf_transformer.runs.resuming import Beginning, check_same_start, copy_state, find_beginning, run_of, save_start
 from tf_transformer.runs.training_lock import LOCK_SECONDS
 

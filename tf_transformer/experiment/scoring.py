@@ -15,7 +15,8 @@ from tf_transformer.export.translator import Translator, make_translator
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.sentences import NO_PARSER, evaluate_parses, parse_function
 from tf_transformer.recipe import Recipe, load_recipe
-from tf_transformer.runs.directory import RunDirectory, identity, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import identity, load_model
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
