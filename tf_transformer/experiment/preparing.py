@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
 from tf_transformer.files.checksums import CHECKSUMS
 from tf_transformer.files.home import below_home
-from tf_transformer.files.whole import put_in_place
+from tf_transformer.files.whole import folder_written_whole
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning, changed_since, find_beginning, run_of
@@ -208,11 +207,9 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
                 joint=wanted.joint,
                 placeholders=recipe.data.placeholders > 0,
             )
-        partial = folder / ".partial-tokenizer"
-        shutil.rmtree(partial, ignore_errors=True)
-        tokenizers.save(partial)
-        (partial / LEARNED_FROM).write_text(text, encoding="utf-8")
-        put_in_place(partial, there)
+        with folder_written_whole(there) as partial:
+            tokenizers.save(partial)
+            (partial / LEARNED_FROM).write_text(text, encoding="utf-8")
     return tokenizers
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tf_transformer.data.prepared.order import ORDER
 from tf_transformer.errors import UserError, reason
-from tf_transformer.files.whole import sync, written_whole
+from tf_transformer.files.whole import PARTIAL, folder_written_whole, written_whole
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.state import is_whole, saved_states, state_step
@@ -233,7 +233,7 @@ def copy_state(state: Path, run: RunDirectory) -> None:
     Raises:
         UserError: it can't be copied; nothing half copied is left.
     """
-    for left in (*run.checkpoints.glob(".partial-*"), *run.training_state.glob(".partial-*")):
+    for left in (*run.checkpoints.glob(f"{PARTIAL}*"), *run.training_state.glob(f"{PARTIAL}*")):
         left.unlink() if left.is_file() else shutil.rmtree(left)
     for checkpoint in run_of(state).step_checkpoints():
         if checkpoint.stem <= state.name:  # both are called by `step_name`
@@ -242,16 +242,11 @@ def copy_state(state: Path, run: RunDirectory) -> None:
                 place = run.checkpoints / checkpoint.name
                 with written_whole(place, "the checkpoint of the other run") as partial, partial.open("wb") as copy:
                     shutil.copyfileobj(there, copy)
-    partial = run.training_state / f".partial-{state.name}"
     try:
-        partial.mkdir()
-        for file in state.iterdir():
-            shutil.copy2(file, partial)
-        for file in (*partial.iterdir(), partial):
-            sync(file)
-        partial.rename(run.training_state / state.name)
+        with folder_written_whole(run.training_state / state.name) as partial:
+            for file in state.iterdir():
+                shutil.copy2(file, partial)
     except OSError as error:  # such as that the other run has replaced this state by a newer one
-        shutil.rmtree(partial, ignore_errors=True)
         raise UserError(
             f"--resume {state}: the state can't be copied to {run.training_state}: {reason(error)}; free the disk if "
             "it is full, and give the same command again"

@@ -41,7 +41,7 @@ from tf_transformer.data.prepared.store import (
 from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import CHECKSUMS, write_checksums
 from tf_transformer.files.locks import lock
-from tf_transformer.files.whole import AGAIN, put_in_place, sync
+from tf_transformer.files.whole import AGAIN, folder_written_whole
 from tf_transformer.tokenizers.base import UNKNOWN_ID
 
 # Pairs in a part: what a kill loses at most, for each core.
@@ -237,14 +237,9 @@ def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], cons
             made = _make_parts(source, parts, len(paths), make, looked_at, advance)
             paths += made
             sources.append(_prepared_source(source, made))
-    partial = folder.with_name(f".partial-{folder.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    _join(paths, sources, dtype, partial)
-    _write_manifest(partial, Manifest(settings, state_of(pairs), str(looked_at), sources))
-    for file in partial.iterdir():
-        sync(file)
-    put_in_place(partial, folder)
+    with folder_written_whole(folder) as partial:
+        _join(paths, sources, dtype, partial)
+        _write_manifest(partial, Manifest(settings, state_of(pairs), str(looked_at), sources))
 
 
 def _parts(folder: Path) -> Path:
