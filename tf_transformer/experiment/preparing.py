@@ -18,6 +18,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
+from tf_transformer.files.as_json import read_object
 from tf_transformer.files.checksums import CHECKSUMS
 from tf_transformer.files.home import below_home
 from tf_transformer.files.whole import folder_written_whole
@@ -183,7 +184,7 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
     learned_from = json.loads(text)  # as the record has it
     there = folder / "tokenizer"
     with told_in_one_line(folder), locked(folder, console):
-        record = _read_record(there)
+        record = read_object(there / LEARNED_FROM)
         changed = [key for key in learned_from if record.get(key) != learned_from[key]]
         copied = bool(learned_from["state"]) and changed == ["state"] and _same_texts(record, pairs, folder)
         if copied or (learned_from["state"] and not changed):
@@ -211,15 +212,6 @@ def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Con
             tokenizers.save(partial)
             (partial / LEARNED_FROM).write_text(text, encoding="utf-8")
     return tokenizers
-
-
-def _read_record(folder: Path) -> dict[str, Any]:
-    """What tokenizers were learned from; nothing where they were not, or the record is damaged."""
-    try:
-        record = json.loads((folder / LEARNED_FROM).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 def _same_texts(record: dict[str, Any], pairs: Pairs, folder: Path) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.files.as_json import as_json, escaped
+from tf_transformer.files.as_json import as_json, escaped, read_object
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD
 from tf_transformer.runs.training_lock import check_can_be_locked, is_probe, training_lock
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+RECIPE = "recipe.yaml"
 AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
 
@@ -46,7 +47,7 @@ class RunDirectory:
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = Path(path)
         self.chosen: Path | None = None
-        self.recipe = self.path / "recipe.yaml"
+        self.recipe = self.path / RECIPE
         self.tokenizer = self.path / "tokenizer"
         self.checkpoints = self.path / "checkpoints"
         self.average = self.checkpoints / AVERAGE
@@ -187,7 +188,7 @@ class RunDirectory:
         if not path.is_file():
             raise UserError(f"{path}: no such checkpoint; give a run's folder, or RUN/checkpoints/FILE.keras")
         folder = path.absolute().parent.parent  # of a lone name too; the root's parent is the root
-        if not (folder / "recipe.yaml").is_file():
+        if not (folder / RECIPE).is_file():
             raise UserError(
                 f"{path}: a checkpoint outside its run, without the recipe and tokenizers that translating needs; give "
                 "a run's folder, or RUN/checkpoints/FILE.keras"
@@ -250,11 +251,11 @@ class RunDirectory:
 
     def read_training(self) -> dict[str, Any]:
         """What `write_training` wrote; empty if it is missing or damaged."""
-        return _read_json(self.training)
+        return read_object(self.training)
 
     def read_scores(self) -> list[dict[str, Any]]:
         """What `write_scores` wrote, newest first; empty if it is missing or damaged."""
-        latest = _read_json(self.scores)
+        latest = read_object(self.scores)
         earlier = latest.get("earlier", [])
         return [latest, *reversed(earlier)] if latest and isinstance(earlier, list) else []
 
@@ -299,13 +300,4 @@ def step_checkpoints(folder: Path) -> list[Path]:
 
 def is_run(path: Path) -> bool:
     """Whether a path is that of a run's folder, or of one of its checkpoints."""
-    return path.suffix == ".keras" or (path / "recipe.yaml").is_file()
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty if it is missing or damaged."""
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return path.suffix == ".keras" or (path / RECIPE).is_file()

@@ -12,6 +12,7 @@ from typing import Any
 
 from tf_transformer.data.prepared.order import ORDER
 from tf_transformer.errors import UserError, reason
+from tf_transformer.files.as_json import read_object
 from tf_transformer.files.whole import PARTIAL, folder_written_whole, written_whole
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.runs.directory import RunDirectory
@@ -120,12 +121,12 @@ def save_start(corpus: dict[str, str], devices: int, beginning: Beginning, run: 
 
 def _read_start(run: RunDirectory) -> dict[str, Any]:
     """What `save_start` wrote; nothing where that is missing or damaged."""
+    start = read_object(run.training_state / START)
     try:
-        start = json.loads((run.training_state / START).read_bytes())
         origin = start["origin"]
         sound = isinstance(start["devices"], int) and isinstance(start["corpus"], dict)
         sound = sound and (origin is None or {"given", "step"} <= origin.keys())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         return {}
     return start if sound else {}
 
