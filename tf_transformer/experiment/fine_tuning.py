@@ -153,14 +153,6 @@ def _tell_taken(origin: Origin, counts: dict[str, dict[str, int]], console: Cons
         console.print(line, highlight=False, markup=False)
 
 
-def tell_frozen(model: SequenceModel, recipe: Recipe, console: Console) -> None:
-    """Tells how much of a model `training.freeze` keeps as it is."""
-    if recipe.training.freeze:
-        frozen = sum(weight.shape.num_elements() for weight in model.non_trainable_weights)
-        share = f"{frozen:,} of {model.count_params():,} parameters"
-        console.print(f"frozen: {share} ({', '.join(recipe.training.freeze)})", highlight=False, markup=False)
-
-
 def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin) -> dict[str, dict[str, int]]:
     """Gives a model the weights of another, of the same sizes but for its vocabularies.
 

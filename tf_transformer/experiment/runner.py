@@ -23,17 +23,11 @@ from tf_transformer.distributed.strategy import make_strategy, set_single_thread
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.experiment.batches import recipe_batches
-from tf_transformer.experiment.compiling import check_freeze, make_model, token_arguments
-from tf_transformer.experiment.corpus import open_also, open_source
-from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin, tell_frozen
+from tf_transformer.experiment.compiling import check_freeze, make_model, tell_frozen, token_arguments
+from tf_transformer.experiment.corpus import lines_left_out, open_also, open_source, settings_of
+from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin
 from tf_transformer.experiment.fitting import fit
-from tf_transformer.experiment.preparing import (
-    lines_left_out,
-    prepare_data,
-    prepared_folder,
-    settings_of,
-    tell_data,
-)
+from tf_transformer.experiment.preparing import prepare_data, prepared_folder, tell_data
 from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.model_card.facts import versions
 from tf_transformer.model_card.files import renewed
