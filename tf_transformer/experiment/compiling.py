@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.console import tell
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
@@ -82,7 +83,7 @@ def tell_frozen(model: SequenceModel, recipe: Recipe, console: Console) -> None:
     if recipe.training.freeze:
         frozen = sum(weight.shape.num_elements() for weight in model.non_trainable_weights)
         share = f"{frozen:,} of {model.count_params():,} parameters"
-        console.print(f"frozen: {share} ({', '.join(recipe.training.freeze)})", highlight=False, markup=False)
+        tell(console, f"frozen: {share} ({', '.join(recipe.training.freeze)})")
 
 
 def compile_model(model: SequenceModel, recipe: Recipe) -> None:

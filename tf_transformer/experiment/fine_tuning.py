@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from rich.console import Console
 
+from tf_transformer.console import tell
 from tf_transformer.data.pairs import Pairs
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.table import in_short
@@ -135,7 +136,7 @@ def begin_from(
     _tell_taken(origin, counts, console)
     scores = evaluate_sets(origin.model, origin.tokenizers, recipe, sets)
     for name, figures in scores.items():
-        console.print(f"before training, {name}: {in_short(figures)}", highlight=False, markup=False)
+        tell(console, f"before training, {name}: {in_short(figures)}")
     return {**origin.record(), "tokens": counts or None, "scores": scores}
 
 
@@ -150,7 +151,7 @@ def _tell_taken(origin: Origin, counts: dict[str, dict[str, int]], console: Cons
     if not counts:
         lines.append("tokenizer: that of the origin, so that all embeddings are kept")
     for line in lines:
-        console.print(line, highlight=False, markup=False)
+        tell(console, line)
 
 
 def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin) -> dict[str, dict[str, int]]:

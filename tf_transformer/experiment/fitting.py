@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import keras
 from rich.console import Console
 
+from tf_transformer.console import tell
 from tf_transformer.data.lookup import find_pairs
 from tf_transformer.data.pairs import Pairs
 from tf_transformer.distributed.cluster import is_chief
@@ -78,7 +79,7 @@ def fit(
         train_batches.from_step,
         partial(find_pairs, train_pairs, tokenizers),
         run.path / "bad_batch.tsv",
-        partial(console.print, highlight=False, markup=False),
+        partial(tell, console),
     )
     # The average of the weights comes before all that looks at them.
     average = [AveragedWeights()] if training.ema else []
@@ -113,12 +114,12 @@ def fit(
         callbacks.append(keras.callbacks.LambdaCallback(on_train_begin=state.on_train_begin))
     # The chief takes away what is damaged; then the others find what it found.
     for path in chief_first(strategy, lambda: state.restore(model)):
-        console.print(f"{path}: damaged, skipped", highlight=False, markup=False)
+        tell(console, f"{path}: damaged, skipped")
     check_agreement(strategy, step=state.step)
     if chief:
         forget_after(run.logs, state.step)
     if state.step:
-        console.print(f"resuming from step {state.step:,}", highlight=False)
+        tell(console, f"resuming from step {state.step:,}")
     if state.ended:
         return state.seconds
     rest = train_batches.from_step(state.step)
@@ -139,7 +140,7 @@ def fit(
                 verbose=0,
             )
     except KeyboardInterrupt:
-        console.print(f"interrupted; {state.place()}", highlight=False)
+        tell(console, f"interrupted; {state.place()}")
         raise
     finally:
         progress.stop()

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
+from tf_transformer.console import tell
 from tf_transformer.data.pairs import Pairs
 from tf_transformer.data.prepared.preparing import prepare_pairs, told_in_one_line
 from tf_transformer.data.prepared.store import PreparedPairs
@@ -151,8 +152,8 @@ def tell_data(recipe: Recipe, data: PreparedData, row_multiple: int, console: Co
             told += [f"{source.aligned:,} pairs with an alignment"] if source.aligned else []
             told += [f"warning: {doubt}; check what data.{split} names" for doubt in source.counts.doubts()]
             for line in told + lines_left_out(source):
-                console.print(f"{name}: {line}", highlight=False, markup=False)
+                tell(console, f"{name}: {line}")
     if any(source.alignments for source in recipe.data.sources()) and not data.train.links:
         raise UserError("data.alignments: no pair that is left has an alignment; give the files of this training text")
     share = recipe_batches(recipe, data, row_multiple)[0].padding_share()
-    console.print(f"padding: {share:.1%} of the positions", highlight=False)
+    tell(console, f"padding: {share:.1%} of the positions")

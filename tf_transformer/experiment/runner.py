@@ -13,6 +13,7 @@ import keras
 from rich.console import Console
 
 from tf_transformer.backend import check_is_tensorflow
+from tf_transformer.console import tell
 from tf_transformer.data.batching import check_batch_tokens
 from tf_transformer.data.fingerprint import fingerprint
 from tf_transformer.data.pairs import Pairs
@@ -195,10 +196,11 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
     training = recipe.training
     # Before TensorFlow's first work.
     if training.parallel_parts > 1 and not set_single_threaded_operations(training.parallel_parts):
-        console.print(
+        tell(
+            console,
             f"training.parallel_parts is {training.parallel_parts}, but TensorFlow is already running in this process: "
             "training is hardly faster unless TensorFlow's operations use one thread each; train in a new process, or "
-            "set TF_NUM_INTRAOP_THREADS=1"
+            "set TF_NUM_INTRAOP_THREADS=1",
         )
     strategy = make_strategy(training.distribution)
     if strategy.num_replicas_in_sync > 1 and training.steps_per_execution > 1:
@@ -212,13 +214,12 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
 def _tell_beginning(recipe: Recipe, beginning: Beginning, console: Console) -> None:
     """Tells what a training does otherwise than its recipe, or the run that it begins from, says."""
     if recipe.data.shuffle_buffer is not None:
-        console.print("data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
+        tell(console, "data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
     if beginning.other_order:
-        console.print(
+        tell(
+            console,
             f"--resume {beginning.given}: that run drew its batches in the order of another version of this package; "
             "this training has other batches than it would have had",
-            highlight=False,
-            markup=False,
         )
 
 
@@ -232,7 +233,7 @@ def _open_splits(recipe: Recipe, console: Console) -> _Splits:
     corpus_of_also = {name: fingerprint(pairs) for name, pairs in also.items()}
     for name, pairs in {**({"test": test_pairs} if test_pairs else {}), **also}.items():
         for line in lines_left_out(pairs):
-            console.print(f"{name}: {line}", highlight=False, markup=False)
+            tell(console, f"{name}: {line}")
     return _Splits(train_pairs, validation_pairs, test_pairs, also, corpus_of_test, corpus_of_also)
 
 
@@ -255,9 +256,9 @@ def _make_model(
     with strategy.scope():
         model = make_model(recipe, *sizes, **token_arguments(recipe, tokenizers))
     kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
-    console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
+    tell(console, f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)")
     if without := MODEL_KINDS[kind].without:
-        console.print(f"model: the {kind} model ignores {', '.join(without)}", highlight=False)
+        tell(console, f"model: the {kind} model ignores {', '.join(without)}")
     tell_frozen(model, recipe, console)
     return model
 
@@ -295,7 +296,7 @@ def _score(recipe: Recipe, run: RunDirectory, sets: Mapping[str, Pairs], began: 
         run.average.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
     checkpoint = run.best_checkpoint()
-    console.print(f"scoring {', '.join(sets)} with {checkpoint}", highlight=False, markup=False)
+    tell(console, f"scoring {', '.join(sets)} with {checkpoint}")
     model = load_model(checkpoint, "float32")
     (own, scores), *others = evaluate_sets(model, run.load_tokenizers(), recipe, sets).items()
     more = {"also": dict(others)} if others else {}

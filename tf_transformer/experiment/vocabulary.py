@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from tf_transformer.console import tell
 from tf_transformer.data.fingerprint import fingerprint
 from tf_transformer.data.pairs import Pairs, state_of
 from tf_transformer.data.prepared.preparing import fingerprint_there, locked, told_in_one_line
@@ -59,7 +60,7 @@ def learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Cons
         if record and changed:
             names = {"tokenizer": "its settings", "state": "the text's files"}
             what = ", ".join(names.get(key, key) for key in changed)
-            console.print(f"tokenizer: what was learned differs in {what}; learning it anew", highlight=False)
+            tell(console, f"tokenizer: what was learned differs in {what}; learning it anew")
         if recipe.task == "parsing":
             tokenizers = train_parsing_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
         else:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from rich.console import Console
 
+from tf_transformer.console import tell
 from tf_transformer.cores import cores
 from tf_transformer.data.aligned import rows_of
 from tf_transformer.data.filters import BAD_RATIO, EMPTY, KEPT, REMEMBERED, TOO_LONG, PairCounts, check_limits
@@ -149,11 +150,7 @@ def locked(folder: Path, console: Console, shared: bool = False) -> Iterator[Non
     advice = "with data.prepared"
     with (folder / "lock").open("a+") as file:
         if not lock(file, folder, advice, shared=shared):
-            console.print(
-                f"{folder}: waiting for another process that prepares there or checks what is prepared",
-                highlight=False,
-                markup=False,
-            )
+            tell(console, f"{folder}: waiting for another process that prepares there or checks what is prepared")
             lock(file, folder, advice, shared=shared, wait=True)
         yield
 
@@ -214,7 +211,7 @@ def _tell_anew(folder: Path, why: str, console: Console) -> None:
             f"{folder}: {why}, and not replaced, since it holds {min(others)} too, which is not of prepared data; give "
             "another folder with data.prepared, or move that file away"
         )
-    console.print(f"{folder.name}: {why}; preparing it anew", highlight=False, markup=False)
+    tell(console, f"{folder.name}: {why}; preparing it anew")
 
 
 def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], console: Console) -> None:
