@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.data.batching import make_batches, with_known_length
-from tf_transformer.data.filters import count_pairs
+from tf_transformer.data.counting import count_pairs
 from tf_transformer.data.pairs import Pairs
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.scores import check_tokenizer, evaluate_translations

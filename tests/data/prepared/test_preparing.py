@@ -22,7 +22,7 @@ from tests.data.test_batching import judged, texts
 from tests.mistakes import refused
 from tests.tiny_run import write_pairs
 from tf_transformer.data.changed import TaggedPairs
-from tf_transformer.data.filters import count_pairs
+from tf_transformer.data.counting import count_pairs
 from tf_transformer.data.fingerprint import fingerprint
 from tf_transformer.data.mixture import Mixture, WeightedSource
 from tf_transformer.data.prepared import preparing

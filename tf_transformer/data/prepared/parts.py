@@ -15,6 +15,7 @@ from tf_transformer.data.links import token_links
 from tf_transformer.files.whole import written_whole
 
 Part = dict[str, np.ndarray]
+SIDES = ("source", "target")
 
 
 def make_part(
@@ -43,7 +44,7 @@ def make_part(
     verdict = verdicts(source_lengths + 1, target_lengths + 1, max_length, max_ratio).numpy()
     kept = verdict == KEPT
     part: Part = {}
-    for side, (ids, lengths) in zip(("source", "target"), sides, strict=True):
+    for side, (ids, lengths) in zip(SIDES, sides, strict=True):
         part[f"{side}_ids"] = ids[np.repeat(kept, lengths)].astype(dtype)
         part[f"{side}_lengths"] = lengths[kept]
     part["hashes"] = _hashes(part)
@@ -79,7 +80,7 @@ def _hashes(part: Part) -> np.ndarray:
     hashes = np.zeros(len(part["source_lengths"]), np.uint64)
     if not len(hashes):
         return hashes
-    for side in ("source", "target"):
+    for side in SIDES:
         lengths = part[f"{side}_lengths"]
         starts = np.cumsum(lengths) - lengths
         places = np.arange(lengths.sum()) - np.repeat(starts, lengths)

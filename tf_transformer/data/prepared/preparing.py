@@ -24,16 +24,16 @@ from rich.console import Console
 from tf_transformer.console import tell
 from tf_transformer.cores import cores
 from tf_transformer.data.aligned import rows_of
-from tf_transformer.data.filters import BAD_RATIO, EMPTY, KEPT, REMEMBERED, TOO_LONG, PairCounts, check_limits
+from tf_transformer.data.counting import PairCounter
+from tf_transformer.data.filters import check_limits
 from tf_transformer.data.fingerprint import Fingerprint, fingerprint
 from tf_transformer.data.mixture import WeightedSource, sources_of
 from tf_transformer.data.pairs import Pairs, state_of
 from tf_transformer.data.prepared.bar import pairs_bar
-from tf_transformer.data.prepared.parts import Part, load_part, make_part, save_part
+from tf_transformer.data.prepared.parts import SIDES, Part, load_part, make_part, save_part
 from tf_transformer.data.prepared.store import (
     LINKS,
     MANIFEST,
-    SIDES,
     Manifest,
     PreparedPairs,
     PreparedSource,
@@ -43,7 +43,6 @@ from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import CHECKSUMS, write_checksums
 from tf_transformer.files.locks import lock
 from tf_transformer.files.whole import AGAIN, folder_written_whole
-from tf_transformer.tokenizers.base import UNKNOWN_ID
 
 # Pairs in a part: what a kill loses at most, for each core.
 PART = 20_000
@@ -288,31 +287,13 @@ def _wait_for_first(under_way: deque[tuple[Future, int]], advance: Callable[[int
 
 def _prepared_source(source: WeightedSource, paths: list[Path]) -> PreparedSource:
     """Counts what was kept of a source, and what was not."""
-    verdicts, copied, aligned, hashes = np.zeros(4, np.int64), 0, 0, np.zeros(0, np.uint64)
-    tokens, unknown = dict.fromkeys(SIDES, 0), dict.fromkeys(SIDES, 0)
+    counter, aligned = PairCounter(), 0
     for path in paths:
         part = _whole(path)
-        verdicts += part["verdicts"]
-        copied += int(part["copied"])
+        counter.add(part)
         aligned += int(np.count_nonzero(_lengths(part, LINKS)))
-        for side in SIDES:
-            tokens[side] += int((part[f"{side}_lengths"] + 1).sum())
-            unknown[side] += int(np.count_nonzero(part[f"{side}_ids"] == UNKNOWN_ID))
-        hashes = np.concatenate([hashes, part["hashes"][: REMEMBERED - len(hashes)]])
-    counts = PairCounts(
-        kept=int(verdicts[KEPT]),
-        empty=int(verdicts[EMPTY]),
-        too_long=int(verdicts[TOO_LONG]),
-        bad_ratio=int(verdicts[BAD_RATIO]),
-        source_tokens=tokens["source"],
-        target_tokens=tokens["target"],
-        copied=copied,
-        repeated=len(hashes) - len(np.unique(hashes)),
-        unknown_source=unknown["source"],
-        unknown_target=unknown["target"],
-    )
     skipped, lost = getattr(source.pairs, "skipped", 0), list(getattr(source.pairs, "lost", ()))
-    return PreparedSource(source.name, counts, skipped, lost, aligned)
+    return PreparedSource(source.name, counter.counts(), skipped, lost, aligned)
 
 
 def _join(paths: list[Path], sources: list[PreparedSource], dtype: np.dtype, folder: Path) -> None:
