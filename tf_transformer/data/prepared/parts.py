@@ -7,6 +7,7 @@ import operator
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,12 +15,19 @@ from tf_transformer.data.filters import KEPT, verdicts
 from tf_transformer.data.links import token_links
 from tf_transformer.files.whole import written_whole
 
+if TYPE_CHECKING:
+    from tf_transformer.tokenizers import Tokenizer, TokenizerPair
+
 Part = dict[str, np.ndarray]
 SIDES = ("source", "target")
 
 
 def make_part(
-    tokenizers, pairs: Sequence[tuple[str, ...]], max_length: int, max_ratio: float | None, dtype: np.dtype
+    tokenizers: TokenizerPair,
+    pairs: Sequence[tuple[str, ...]],
+    max_length: int,
+    max_ratio: float | None,
+    dtype: np.dtype,
 ) -> Part:
     """Tokenises pairs, and drops those that the limits drop.
 
@@ -68,7 +76,7 @@ def make_part(
     return part
 
 
-def _pieces(tokenizer, part: Part, side: str) -> Iterator[list[str]]:
+def _pieces(tokenizer: Tokenizer, part: Part, side: str) -> Iterator[list[str]]:
     """The pieces of each sentence of a side."""
     ends = np.cumsum(part[f"{side}_lengths"])
     for ids in np.split(part[f"{side}_ids"], ends[:-1]) if len(ends) else []:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from rich.console import Console
@@ -44,6 +44,9 @@ from tf_transformer.files.checksums import CHECKSUMS, write_checksums
 from tf_transformer.files.locks import lock
 from tf_transformer.files.whole import AGAIN, folder_written_whole
 
+if TYPE_CHECKING:
+    from tf_transformer.tokenizers import TokenizerPair
+
 # Pairs in a part: what a kill loses at most, for each core.
 PART = 20_000
 
@@ -53,7 +56,7 @@ _OF_TOKENS = ("max_length", "max_ratio", "tokenizer")  # settings that change no
 
 def prepare_pairs(
     pairs: Pairs,
-    tokenizers,
+    tokenizers: TokenizerPair,
     folder: Path,
     *,
     max_length: int,
@@ -213,7 +216,7 @@ def _tell_anew(folder: Path, why: str, console: Console) -> None:
     tell(console, f"{folder.name}: {why}; preparing it anew")
 
 
-def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], console: Console) -> None:
+def _make(pairs: Pairs, tokenizers: TokenizerPair, folder: Path, settings: dict[str, Any], console: Console) -> None:
     parts = _parts(folder)
     _keep_only_parts_of(settings, parts)
     sizes = [tokenizer.vocab_size for tokenizer in (tokenizers.source, tokenizers.target)]
