@@ -27,7 +27,7 @@ from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.compiling import check_freeze, make_model, tell_frozen, token_arguments
 from tf_transformer.experiment.corpus import lines_left_out, open_also, open_source, settings_of
 from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin
-from tf_transformer.experiment.fitting import fit
+from tf_transformer.experiment.fitting import Training, fit
 from tf_transformer.experiment.preparing import prepare_data, prepared_folder, tell_data
 from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.model_card.facts import versions
@@ -42,8 +42,6 @@ from tf_transformer.runs.training_lock import LOCK_SECONDS
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-    from tf_transformer.tokenizers import TokenizerPair
 
 
 @telling_lost_workers()
@@ -161,6 +159,7 @@ def _train(
         strategy, lambda: prepare_data(recipe, run, beginning, splits.train, splits.validation, console, kept)
     )
     tokenizers = data.tokenizers
+    training = Training(recipe, run, tokenizers, console, strategy)
     corpus = {split: getattr(data, split).manifest.fingerprint for split in ("train", "validation")}
     corpus |= splits.corpus_of_test
     vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
@@ -169,17 +168,15 @@ def _train(
     if not beginning.has_state:  # it was told when this training began
         tell_data(recipe, data, row_multiple, console)
     batches = recipe_batches(recipe, data, row_multiple)
-    model = _make_model(recipe, tokenizers, strategy, console)
+    model = _make_model(training)
     if origin:
         sets = splits.scored() if chief else {}
         origins_record = begin_from(origin, model, recipe, tokenizers, sets, console)
     if chief and not beginning.has_state:
-        _write_beginning(
-            recipe, run, beginning, model, tokenizers, corpus, splits.corpus_of_also, devices, origins_record
-        )
+        _write_beginning(training, beginning, model, corpus, splits.corpus_of_also, origins_record)
     del origin  # a whole model
     pairs = splits.train, splits.validation
-    seconds_before = fit(model, recipe, run, tokenizers, batches, pairs, console, strategy, beginning.origin_step)
+    seconds_before = fit(model, training, batches, pairs, beginning.origin_step)
     if not chief:
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
         shutil.rmtree(run.prepared, ignore_errors=True)  # of its own, where it does not see the chief's folder
@@ -248,14 +245,13 @@ def _known_corpus(recipe: Recipe, run: RunDirectory, splits: _Splits) -> dict[st
     return known | splits.corpus_of_test
 
 
-def _make_model(
-    recipe: Recipe, tokenizers: TokenizerPair, strategy: tf.distribute.Strategy, console: Console
-) -> SequenceModel:
+def _make_model(training: Training) -> SequenceModel:
     """Makes the model on all devices, and tells what it is."""
+    recipe, tokenizers, console = training.recipe, training.tokenizers, training.console
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    with strategy.scope():
+    with training.strategy.scope():
         model = make_model(recipe, *sizes, **token_arguments(recipe, tokenizers))
-    kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
+    kind, devices = recipe.model.kind, training.strategy.num_replicas_in_sync
     tell(console, f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)")
     if without := MODEL_KINDS[kind].without:
         tell(console, f"model: the {kind} model ignores {', '.join(without)}")
@@ -264,21 +260,19 @@ def _make_model(
 
 
 def _write_beginning(
-    recipe: Recipe,
-    run: RunDirectory,
+    training: Training,
     beginning: Beginning,
     model: SequenceModel,
-    tokenizers: TokenizerPair,
     corpus: dict[str, str],
     corpus_of_also: dict[str, str],
-    devices: int,
     origins_record: dict[str, Any] | None,
 ) -> None:
     """Writes down what a training begins with; from then on the same command goes on with it."""
+    recipe, run, devices = training.recipe, training.run, training.strategy.num_replicas_in_sync
     run.checkpoints.mkdir(exist_ok=True)  # a training may have been broken off before it made the folder
     save_start(corpus, devices, beginning, run)
     save_recipe(recipe, run.recipe)
-    tokenizers.save(run.tokenizer)
+    training.tokenizers.save(run.tokenizer)
     known = {"parameters": model.count_params(), "corpus": corpus | corpus_of_also, "devices": devices}
     if recipe.init_from:
         known["fine_tuned_from"] = origins_record or run_of(beginning.origin).read_training().get("fine_tuned_from")
