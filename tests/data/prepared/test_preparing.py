@@ -203,7 +203,7 @@ def test_pairs_that_moved_from_one_source_to_the_next_are_noticed(tmp_path, cons
     assert "train: other pairs were prepared" in console.file.getvalue()
     # Nor are parts taken of a preparation that was broken off behind them.
     with monkeypatch.context() as broken:
-        broken.setattr(preparing, "put_in_place", {}.__getitem__)
+        broken.setattr(preparing, "folder_written_whole", None)
         with pytest.raises(TypeError):
             prepare(split(20), tmp_path / "parts")
     again = prepare(split(30), tmp_path / "parts")
