@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from rich.console import Console
 
+from tests.experiment.looked_at import figures
 from tests.experiment.small_recipe import ctrl_c_after, on
-from tests.experiment.test_experiment import figures
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
 from tf_transformer.decoding import align

@@ -16,8 +16,8 @@ from rich.console import Console
 
 from tests.bounded import eventually, started
 from tests.cli.command import contents
+from tests.experiment.looked_at import first_batches
 from tests.experiment.small_recipe import ctrl_c_after, on
-from tests.experiment.test_experiment import first_batches
 from tests.runs.conftest import STOPPED, Begun
 from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS, write_pairs

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 from rich.console import Console
 
+from tests.experiment.looked_at import first_batches
 from tests.experiment.small_recipe import on
-from tests.experiment.test_experiment import first_batches
 from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import SmoothedCrossEntropy, experiment
 from tf_transformer.data import TextFiles
