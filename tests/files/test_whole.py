@@ -180,5 +180,6 @@ def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path):
         (partial / "weights").write_text("half")
         raise KeyError
     assert contents(tmp_path) == new
-    with pytest.raises(FileNotFoundError), folder_written_whole(tmp_path / "no" / "model"):
+    with pytest.raises(NotADirectoryError), folder_written_whole(folder / "weights" / "model"):
         pass
+    assert contents(tmp_path) == new
