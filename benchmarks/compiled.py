@@ -14,7 +14,8 @@ from machine import describe_machine
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator
 from tf_transformer.export.compiled import LENGTHS
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 
 PASSES = 3
 

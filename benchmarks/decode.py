@@ -16,7 +16,8 @@ from machine import describe_machine
 from processes import EngineProcess
 from report import Result, circumstances, table
 
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 
 OURS = "tf_transformer"
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.decoding import Stepper
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.loading import load_model
 from tf_transformer.tokenizers.base import START_ID
 
 # A timed run is of so many steps, with the position in their middle.

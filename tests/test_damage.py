@@ -15,7 +15,8 @@ from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import export_ctranslate2
 from tf_transformer.files.checksums import CHECKSUMS
 from tf_transformer.inspection.sentence import load_attend
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 from tf_transformer.session.signature import load_in_session
 from tf_transformer.tokenizers import TokenizerPair, train_tokenizers
 from tf_transformer.translation.loading import load_translate

@@ -15,7 +15,7 @@ from tests.cli.command import contents
 from tests.mistakes import refused
 from tests.tiny_run import RECIPE, tiny_run
 from tf_transformer.recipe import load_recipe, reading
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.loading import load_model
 
 SOURCES_FOLDER = Path(tf_transformer.__file__).parent
 SOURCES = sorted(SOURCES_FOLDER.rglob("*.py"))

@@ -42,7 +42,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "models.transformer": ["Transformer"],
         "protection": ["Glossary"],
         "recipe": ["Recipe", "load_recipe"],
-        "runs.directory": ["load_model"],
+        "runs.loading": ["load_model"],
         "tokenizers": ["TokenizerPair", "train_tokenizers"],
         "training.loss": ["SmoothedCrossEntropy"],
         "training.metrics": ["Perplexity", "TokenAccuracy"],

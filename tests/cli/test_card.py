@@ -17,7 +17,8 @@ from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.facts import facts_of_run
 from tf_transformer.model_card.files import read_card, renewed, source_language, write_card
 from tf_transformer.model_card.page import is_generated
-from tf_transformer.runs.directory import RunDirectory, identity, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import identity, load_model
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from tf_transformer import make_batches
 from tf_transformer.evaluation.scores import evaluate_translations
 from tf_transformer.experiment import exporting, scoring
 from tf_transformer.model_card import FACTS
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 

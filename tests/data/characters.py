@@ -2,8 +2,10 @@
 
 import tensorflow as tf
 
+from tf_transformer.tokenizers import Tokenizer
 
-class Characters(tf.Module):
+
+class Characters(Tokenizer):
     """A tokenizer so plain that the tests can do without it: a token a character, numbered from 4."""
 
     def tokenize(self, texts):

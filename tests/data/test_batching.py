@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.data.characters import CHARACTERS
 from tf_transformer.data.batching import make_batches, padding_share, shuffled, with_known_length
-from tf_transformer.data.filters import PairCounts, count_pairs
+from tf_transformer.data.counting import PairCounts, count_pairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers import train_tokenizers

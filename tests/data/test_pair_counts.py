@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.data.characters import CHARACTERS
-from tf_transformer.data.filters import PairCounts, count_pairs
+from tf_transformer.data.counting import PairCounts, count_pairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.brackets import BracketTokenizer
@@ -33,7 +33,7 @@ def test_copies_and_repeats_are_counted_among_what_is_kept(monkeypatch):
     assert counts.doubts() == []  # half of it
     counts = count_pairs([*pairs, ("a", "a"), ("b", "b")] * 3, CHARACTERS, max_length=20)
     assert counts.doubts() == ["20 of 24 pairs repeat an earlier one"]
-    monkeypatch.setattr("tf_transformer.data.filters.REMEMBERED", 6)
+    monkeypatch.setattr("tf_transformer.data.counting.REMEMBERED", 6)
     assert count_pairs([*pairs, *pairs], CHARACTERS, max_length=20).repeated == 3
 
 

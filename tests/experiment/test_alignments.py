@@ -8,14 +8,15 @@ import pytest
 import tensorflow as tf
 from rich.console import Console
 
+from tests.experiment.looked_at import figures
 from tests.experiment.small_recipe import ctrl_c_after, on
-from tests.experiment.test_experiment import figures
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
 from tf_transformer.decoding import align
 from tf_transformer.errors import UserError
 from tf_transformer.export.translator import Translator
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 from tf_transformer.tokenizers.base import END_ID
 
 pytestmark = pytest.mark.usefixtures("eager")

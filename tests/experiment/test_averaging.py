@@ -68,9 +68,9 @@ def test_none_can_not_be_averaged(run):
 
 @pytest.mark.slow
 def test_an_average_made_in_mid_training_is_not_its_result(eager, tmp_path, monkeypatch):
-    def fit_and_average(model, recipe, run, *arguments):
-        seconds = fitting.fit(model, recipe, run, *arguments)
-        average_checkpoints(run, 2)
+    def fit_and_average(model, training, *arguments):
+        seconds = fitting.fit(model, training, *arguments)
+        average_checkpoints(training.run, 2)
         return seconds
 
     monkeypatch.setattr(runner, "fit", fit_and_average)

@@ -1,33 +1,27 @@
-"""An experiment from recipe to scores: what it leaves, what it leaves alone, and that its seed decides it."""
+"""An experiment from recipe to scores: what it leaves, and what it leaves alone."""
 
 import io
 import json
 import math
-from tempfile import TemporaryDirectory
 
 import keras
 import numpy as np
 import pytest
 import sacrebleu
-import tensorflow as tf
 from google.protobuf import text_format
 from rich.console import Console
-from tensorboard.backend.event_processing.event_accumulator import TENSORS, EventAccumulator
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 from tensorboard.plugins.projector import ProjectorConfig
 
 from tests import reference
 from tests.cli.command import contents
 from tests.eager import eagerly
-from tests.experiment.small_recipe import STEPS, ctrl_c_after, on, recipe
+from tests.experiment.looked_at import figures, first_batches
+from tests.experiment.small_recipe import STEPS, on, recipe
 from tests.tiny_run import PAIRS
 from tf_transformer import DemoSource, TransformerSchedule, UserError, experiment, load_model, load_recipe
-from tf_transformer.experiment.batches import recipe_batches
-from tf_transformer.experiment.corpus import open_source
-from tf_transformer.experiment.preparing import prepare_data
 from tf_transformer.experiment.scoring import evaluate_sets
-from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import Beginning
 from tf_transformer.tensorboard.events import Index
 from tf_transformer.tensorboard.hparams import settings
 from tf_transformer.terminal.printed_scores import show_scores
@@ -57,26 +51,6 @@ def console():
 def run(tmp_path_factory, console):
     """A training on two devices, with dropout."""
     return experiment.train(recipe(**EVERYTHING), tmp_path_factory.mktemp("runs") / "tiny", console)
-
-
-def figures(folder):
-    """TensorBoard's figures: (step, value) by name; values that are no scalars as arrays."""
-    events = EventAccumulator(str(folder), size_guidance={TENSORS: 0}).Reload()
-    return {
-        name: [(event.step, tf.make_ndarray(event.tensor_proto)[()]) for event in events.Tensors(name)]
-        for name in events.Tags()["tensors"]
-    }
-
-
-def first_batches(run, number, row_multiple=1):
-    """The first batches of its training, prepared anew."""
-    made = load_recipe(run.recipe)
-    with TemporaryDirectory() as folder:
-        beginning = Beginning(goes_on=False, has_state=False, origin=None, origin_step=None)
-        pairs = open_source(made, "train"), open_source(made, "validation")
-        data = prepare_data(made, RunDirectory(folder), beginning, *pairs, Console(quiet=True))
-        batches, _ = recipe_batches(made, data, row_multiple)
-        return list(batches.from_step(0).take(number).as_numpy_iterator())
 
 
 # -- what a run leaves ----
@@ -373,37 +347,3 @@ def test_where_no_pair_is_left_one_line_says_so(tmp_path):
         experiment.train(recipe(data={"max_length": 2}), tmp_path / "none")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "none").exists()
-
-
-# -- interruption, and the seed ----
-
-
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory):
-    """Trainings with the seeds 1, 1 and 2, on one device, that Ctrl-C ends after the first step."""
-
-    def train(seed):
-        path = tmp_path_factory.mktemp("interrupted") / "run"
-        with ctrl_c_after(1), eagerly():
-            experiment.train(on(path.parent, PAIRS, 64, seed=seed), path)
-        return RunDirectory.open(path)
-
-    return [train(seed) for seed in (1, 1, 2)]
-
-
-def test_an_interrupted_run_can_be_used(interrupted):
-    run = interrupted[0]
-    assert [path.name for path in run.checkpoints.iterdir()] == ["interrupted.keras"]
-    assert not run.scores.exists()
-    model = keras.saving.load_model(run.best_checkpoint())
-    assert int(model.optimizer.iterations) == 1
-    with eagerly():
-        sentence, nothing = translate_texts(load_translate(run.path), ["The dog sleeps.", ""])
-    assert math.isfinite(sentence.score) and nothing.text == ""
-
-
-def test_the_seed_decides(interrupted):
-    first, again, other = (load_model(run.path).get_weights() for run in interrupted)
-    for a, b in zip(first, again, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert max(np.abs(a - b).max() for a, b in zip(first, other, strict=True)) > 0.1

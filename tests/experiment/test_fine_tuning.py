@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,11 +13,10 @@ import yaml
 from rich.console import Console
 
 from tests.cli.command import COMMAND
+from tests.experiment.fine_tuned import OTHERS, weights, written
 from tests.experiment.small_recipe import ctrl_c_after
-from tests.tiny_parser import parsing_settings
-from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, write_pairs
+from tests.tiny_run import MAX_LENGTH, PAIRS
 from tf_transformer import Transformer, UserError, experiment, load_model, load_recipe
-from tf_transformer.experiment.compiling import check_freeze
 from tf_transformer.experiment.fine_tuning import Origin, open_origin, take_weights
 from tf_transformer.model_card.files import read_card
 from tf_transformer.recipe import save_recipe
@@ -27,54 +25,6 @@ from tf_transformer.terminal.printed_scores import show_scores
 from tf_transformer.tokenizers import map_tokens, train_tokenizers
 
 pytestmark = pytest.mark.usefixtures("eager")
-
-OTHERS = [
-    ("A woman eats the apple pies.", "Eine Frau isst die Apfelkuchen."),
-    ("Our dogs bark.", "Unsere Hunde bellen."),
-]
-OTHERS += PAIRS[:2]
-
-
-@pytest.fixture(scope="module")
-def origin(tiny_run_directory, tmp_path_factory):
-    """A copy of the run, which tests may take away."""
-    return RunDirectory(shutil.copytree(tiny_run_directory.path, tmp_path_factory.mktemp("origin") / "run"))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Two sets of pairs: those that the origin knows, and others."""
-    folder = tmp_path_factory.mktemp("data")
-    write_pairs(folder)
-    for name in ("pairs.en", "pairs.de"):
-        (folder / name).rename(folder / name.replace("pairs", "known"))
-    write_pairs(folder, OTHERS)
-    return folder
-
-
-def written(path, folder, origin, **changes):
-    """Writes a fine-tuning recipe, without any size; a keyword's `__` stands for the key's point."""
-    pairs = ["pairs.en", "pairs.de"]
-    raw = {
-        "name": "tuned",
-        "init_from": str(origin.path),
-        "data": {"kind": "files", "root": str(folder), "train": pairs, "validation": pairs, "test": pairs},
-        "training": {"steps": 4, "validate_every": 2, "warmup_steps": 1, "distribution": "single"},
-        "tensorboard": {"attention": 0},
-        "evaluation": {"also": {"old": ["known.en", "known.de"]}, "beam_size": 1, "extra_length": 0},
-    }
-    raw["data"] |= {"max_length": MAX_LENGTH, "batch_tokens": 256}
-    raw["training"] |= {"sample_translations": 0, "label_smoothing": 0.0}
-    for key, value in changes.items():
-        *sections, leaf = key.split("__")
-        (raw.setdefault(sections[0], {}) if sections else raw)[leaf] = value
-    path.write_text(yaml.safe_dump(raw))
-    return path
-
-
-def weights(path):
-    return {weight.path: weight.numpy() for weight in load_model(path).weights}
-
 
 # -- what is taken ----
 
@@ -218,104 +168,6 @@ def test_a_run_with_another_vocabulary(other):
     assert f"joint vocabulary of 330 tokens: {kept} kept, {averaged} averaged from their pieces" in told
     before = json.loads(run.scores.read_text())["before"]["test"]
     assert before["bleu"] > 90  # the origin is scored with its own tokenizer
-
-
-# -- what does not fit ----
-
-
-def test_a_parsers_tags_are_the_origins(tmp_path):
-    tagged = RunDirectory(tmp_path / "tagged")
-    tagged.path.mkdir()
-    save_recipe(load_recipe(RECIPE, parsing_settings(tmp_path, data__tags="true")), tagged.recipe)
-    trees = {"kind": "trees", "train": "trees.mrg", "validation": "trees.mrg", "test": None}
-    data = {f"data__{key}": value for key, value in trees.items()}
-    path = written(tmp_path / "r.yaml", tmp_path, tagged, task="parsing", **data, evaluation__also=None)
-    assert load_recipe(path).data.tags
-    with pytest.raises(UserError, match=r"recipe: data.tags is false, there it is true \(leave it out\);"):
-        open_origin(load_recipe(path, ["data.tags=false"]))
-
-
-def test_sizes_that_do_not_fit_are_told_all_at_once_before_data_is_read(origin, tmp_path):
-    changes = {"model__num_layers": 3, "model__d_model": 64, "model__share_embeddings": "none"}
-    path = written(tmp_path / "r.yaml", tmp_path / "nowhere", origin, **changes, tokenizer__vocab_size=300)
-    with pytest.raises(UserError) as error:
-        experiment.train(load_recipe(path), tmp_path / "run")
-    told = str(error.value)
-    for misfit in (
-        "model.num_layers is 3, there it is 1",
-        "model.d_model is 64, there it is 32",
-        "model.share_embeddings is none, there it is all",
-        "tokenizer.vocab_size is 300, there it is 440",
-    ):
-        assert misfit in told
-    assert "key_dim" not in told and "\n" not in told  # it follows from the width
-    assert not (tmp_path / "run").exists()
-
-
-def test_sizes_of_a_preset_are_given_wherever_it_stands(origin, tmp_path):
-    path = written(tmp_path / "preset.yaml", tmp_path, origin, model__preset="base", model__num_layers=1)
-    recipes = [load_recipe(path)]
-    path = written(tmp_path / "none.yaml", tmp_path, origin)
-    recipes += [load_recipe(path, ["model.preset=base", "model.num_layers=1"])]
-    assert recipes[0].model == recipes[1].model
-    with pytest.raises(UserError, match="model.d_model is 512, there it is 32") as error:
-        open_origin(recipes[0])
-    assert "num_layers" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"model__position": "learned", "model__max_length": 50}, "model.position is learned, there it is sinusoidal"),
-        ({"tokenizer__kind": "unigram"}, r"tokenizer.kind is unigram, .* \(tokenizer.keep: false learns a new one\)"),
-        ({"training__freeze": ["encoder/layer_7"]}, "no encoder/layer_7; choose from encoder/embedding"),
-    ],
-    ids=["position", "tokenizer", "freeze"],
-)
-def test_one_mistake_is_told_before_data_is_read(origin, tmp_path, changes, told):
-    path = written(tmp_path / "r.yaml", tmp_path / "nowhere", origin, **changes)
-    with pytest.raises(UserError, match=told):
-        experiment.train(load_recipe(path), tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    ("frozen", "told"),
-    [
-        ("[tree_state]", None),
-        ("[encoder, decoder]", None),  # so that it alone learns
-        ("[tree_state, tree]", "no tree; choose from"),
-        ("[tree_state/lost]", "no tree_state/lost; choose from tree_state/last"),
-        ("[encoder, decoder, tree_state]", "nothing is left to train"),
-    ],
-)
-def test_the_state_of_the_tree_may_be_frozen_or_learn_alone(frozen, told):
-    """A layer that takes tokens, which are not known before data is read."""
-    settings = ["model.num_layers=1", "model.tree_state=true", "model.share_embeddings=target"]
-    settings += [f"training.freeze={frozen}"]
-    recipe = load_recipe("train/recipes/parsing_demo.yaml", settings)
-    with pytest.raises(UserError, match=told) if told else nullcontext():
-        check_freeze(recipe)
-
-
-def test_what_changes_no_weight_may_differ(folder, origin, tmp_path):
-    changes = {"model__dropout_rate": 0.3, "model__max_length": 99, "model__window": 5}
-    recipe = load_recipe(written(tmp_path / "r.yaml", folder, origin, **changes))
-    model, opened = experiment.make_model(recipe, 440, 440), open_origin(recipe)
-    assert take_weights(model, opened.tokenizers, opened) == {}
-    config, theirs = model.get_config(), weights(origin.best)
-    assert (config["dropout_rate"], config["max_length"], config["window"]) == (0.3, 99, 5)
-    assert all(np.array_equal(weight.numpy(), theirs[weight.path]) for weight in model.weights)
-
-
-def test_a_model_that_is_not_there_is_told(origin, tmp_path):
-    path = written(tmp_path / "r.yaml", tmp_path, origin, init_from=str(tmp_path / "no-run"))
-    with pytest.raises(UserError, match=r"r\.yaml: init_from is .*no-run; .* not a run"):
-        load_recipe(path)
-    (tmp_path / "export").mkdir()
-    (tmp_path / "export" / "saved_model.pb").touch()
-    path = written(tmp_path / "r.yaml", tmp_path, origin, init_from=str(tmp_path / "export"))
-    with pytest.raises(UserError, match="an exported model, which can't be trained on; give the run"):
-        load_recipe(path)
 
 
 # -- frozen layers ----

@@ -14,7 +14,7 @@ from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.export.compiled import CompiledSearch
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.loading import load_model
 
 TEXTS = [source for source, _ in PAIRS[:5]] + ["Our dog", "green! houses, love; a man's apple", "", "A man"]
 # More tokens than 16.

@@ -12,7 +12,7 @@ from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_run
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator
 from tf_transformer.export.exploring import SEARCH_OPTIONS
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.loading import load_model
 from tf_transformer.tokenizers.base import END_ID, PAD_ID
 
 SOURCES, TARGETS = zip(*PAIRS, strict=True)

@@ -25,7 +25,8 @@ from tf_transformer.errors import UserError
 from tf_transformer.export import Translator, export_saved_model, used_ops, version_folder
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.parsing.parser import Parser
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 from tf_transformer.tokenizers import TokenizerPair, train_tokenizers
 
 BATCHES = {

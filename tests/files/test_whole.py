@@ -10,6 +10,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.files.whole import (
     folder_written_new,
     folder_written_once,
+    folder_written_whole,
     sync,
     written_at_end,
     written_new,
@@ -74,8 +75,10 @@ def test_where_folders_are_not_synced_all_is_written(tmp_path, monkeypatch, numb
             partial.write_text("whole")
     with folder_written_once(tmp_path / "folder", tmp_path / ".partial", "the notes") as partial:
         (partial / "text").write_text("whole")
-    files = ("written_whole", "written_once", "written_new", "folder/text")
-    assert contents(tmp_path) == {"folder": None, **dict.fromkeys(files, b"whole")}
+    with folder_written_whole(tmp_path / "other") as partial:
+        (partial / "text").write_text("whole")
+    files = ("written_whole", "written_once", "written_new", "folder/text", "other/text")
+    assert contents(tmp_path) == {"folder": None, "other": None, **dict.fromkeys(files, b"whole")}
     monkeypatch.setattr("tf_transformer.files.whole.os.fsync", no_sync(number, os.path.isfile))
     with pytest.raises(OSError):
         sync(tmp_path / "written_whole")
@@ -156,3 +159,27 @@ def test_a_new_folder_replaces_no_other(tmp_path):
     with pytest.raises(KeyError), folder_written_new(tmp_path / "other", "the model") as partial:
         raise KeyError
     assert contents(tmp_path) == kept | {"empty": None, "empty/weights": b"whole"}
+
+
+def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path):
+    folder = tmp_path / "model"
+    for left in ".partial-model", ".replaced-model":  # of processes that were killed
+        (tmp_path / left).mkdir()
+        (tmp_path / left / "half").touch()
+    with folder_written_whole(folder) as partial:
+        (partial / "weights").write_text("old")
+        (partial / "more").touch()
+    with (folder / "weights").open() as reader:
+        with folder_written_whole(folder) as partial:
+            (partial / "weights").write_text("new")
+            assert (folder / "weights").read_text() == "old"
+        assert reader.read() == "old"
+    new = {"model": None, "model/weights": b"new"}
+    assert contents(tmp_path) == new
+    with pytest.raises(KeyError), folder_written_whole(folder) as partial:
+        (partial / "weights").write_text("half")
+        raise KeyError
+    assert contents(tmp_path) == new
+    with pytest.raises(NotADirectoryError), folder_written_whole(folder / "weights" / "model"):
+        pass
+    assert contents(tmp_path) == new

@@ -28,7 +28,8 @@ from tf_transformer.experiment import evaluate, runner
 from tf_transformer.files.locks import lock
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs import training_lock
-from tf_transformer.runs.directory import LOCK, RunDirectory, load_model
+from tf_transformer.runs.directory import LOCK, RunDirectory
+from tf_transformer.runs.loading import load_model
 
 IDS = np.array([[5, 6, 3], [300, 3, 0]], "int32"), np.array([[2, 7], [2, 0]], "int32")
 

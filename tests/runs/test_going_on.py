@@ -21,7 +21,7 @@ import pytest
 import tf_transformer.models.transformer  # noqa: F401  Keras loads the class once it is imported
 from tests.bounded import eventually, started
 from tests.cli.command import COMMAND, contents
-from tests.experiment.test_experiment import figures
+from tests.experiment.looked_at import figures
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer import experiment, load_recipe
 from tf_transformer.errors import UserError

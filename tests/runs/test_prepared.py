@@ -16,8 +16,8 @@ from rich.console import Console
 
 from tests.bounded import eventually, started
 from tests.cli.command import contents
+from tests.experiment.looked_at import first_batches
 from tests.experiment.small_recipe import ctrl_c_after, on
-from tests.experiment.test_experiment import first_batches
 from tests.runs.conftest import STOPPED, Begun
 from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS, write_pairs
@@ -26,9 +26,11 @@ from tf_transformer.data.lookup import find_pairs
 from tf_transformer.data.prepared import preparing
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import preparing as experiment_preparing
+from tf_transformer.experiment import vocabulary
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.recipe import save_recipe
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 from tf_transformer.runs.resuming import find_beginning
 from tf_transformer.tokenizers import TokenizerPair
 
@@ -78,7 +80,7 @@ def same_weights(one, other):
 
 def nothing_is_prepared(monkeypatch):
     """From now on it is an error to learn a vocabulary, or to tokenise for a training."""
-    monkeypatch.setattr(experiment_preparing, "train_tokenizers", None)
+    monkeypatch.setattr(vocabulary, "train_tokenizers", None)
     monkeypatch.setattr(preparing, "make_part", None)
 
 
@@ -127,13 +129,13 @@ def test_of_copied_files_nothing_is_learned_or_tokenised_again(short, tmp_path, 
     with monkeypatch.context() as patch:
         nothing_is_prepared(patch)
         experiment.prepare(copied, tmp_path / "run", console)
-        patch.setattr(experiment_preparing, "fingerprint", None)  # the second time nothing is read
+        patch.setattr(vocabulary, "fingerprint", None)  # the second time nothing is read
         experiment.prepare(copied, tmp_path / "run", console)
     assert "anew" not in console.file.getvalue()
     kept = TokenizerPair.load(copy / "shared" / "tokenizer")
     write_pairs(copy, [*PAIRS[:-1], ("Zebras zoom.", "Zebras zoomen.")])
     with monkeypatch.context() as patch:
-        patch.setattr(experiment_preparing, "_learned_tokenizers", lambda *given: kept)
+        patch.setattr(experiment_preparing, "learned_tokenizers", lambda *given: kept)
         experiment.prepare(copied, tmp_path / "run", Console(quiet=True))
     experiment.prepare(copied, tmp_path / "run", console)
     assert "tokenizer: what was learned differs in the text's files; learning it anew" in console.file.getvalue()
@@ -253,7 +255,7 @@ def test_what_was_prepared_before_a_failure_is_gone_on_with(short, until_it_begi
 
     monkeypatch.setattr(preparing, "PART", 1)
     with monkeypatch.context() as patch:
-        patch.setattr(experiment_preparing, "train_tokenizers", lambda *given, **named: 1 / 0)
+        patch.setattr(vocabulary, "train_tokenizers", lambda *given, **named: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             experiment.train(short, tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -263,7 +265,7 @@ def test_what_was_prepared_before_a_failure_is_gone_on_with(short, until_it_begi
             experiment.train(short, tmp_path / "run")
     saved = []
     monkeypatch.setattr(preparing, "save_part", lambda *given: saved.append(save_part(*given)))
-    monkeypatch.setattr(experiment_preparing, "train_tokenizers", None)
+    monkeypatch.setattr(vocabulary, "train_tokenizers", None)
     with pytest.raises(Begun):
         experiment.train(short, tmp_path / "run")
     assert len(saved) == 20

@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 
 from tests.cli.command import contents
+from tests.experiment.looked_at import figures, first_batches
 from tests.experiment.small_recipe import ctrl_c_after, on
-from tests.experiment.test_experiment import figures, first_batches
 from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.recipe import save_recipe
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.loading import load_model
 from tf_transformer.runs.resuming import find_state
 
 

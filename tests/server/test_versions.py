@@ -13,7 +13,7 @@ from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import Translator, export_saved_model
 from tf_transformer.export.compiled import LENGTHS, ROWS
 from tf_transformer.export.saved_model import OPTIONS_FILE
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.loading import load_model
 from tf_transformer.server import versions
 from tf_transformer.server.versions import PAGE_SIGNATURES, WARM_UP_TEXTS, SavedModelVersion, Version
 

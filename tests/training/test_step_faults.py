@@ -9,14 +9,15 @@ import pytest
 import tensorflow as tf
 from rich.console import Console
 
+from tests.experiment.looked_at import first_batches
 from tests.experiment.small_recipe import on
-from tests.experiment.test_experiment import first_batches
 from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import SmoothedCrossEntropy, experiment
 from tf_transformer.data import TextFiles
 from tf_transformer.errors import UserError
 from tf_transformer.runs import Checkpoints
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 from tf_transformer.runs.state import TrainingState
 from tf_transformer.training.step_faults import ADVICE, StepFaults
 

@@ -16,7 +16,7 @@ from tests.mistakes import refused
 from tests.tiny_run import PAIRS
 from tf_transformer.errors import UserError
 from tf_transformer.inspection.sentence import load_attend
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.loading import load_model
 from tf_transformer.translation.loading import load_translate, load_translator, own_options
 from tf_transformer.translation.texts import Translation, translate_texts
 

@@ -30,4 +30,4 @@ def prepare(
         from tf_transformer.experiment import preparing
 
     folder = preparing.prepare(loaded, run_dir or Path("runs") / loaded.name, notes)
-    notes.print(f"prepared: {folder}", highlight=False, markup=False)
+    notes.print(f"prepared: {folder}")

@@ -7,9 +7,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "aligned": ["AlignedPairs"],
         "batching": ["make_batches", "padding_share", "with_known_length"],
+        "counting": ["PairCounts", "count_pairs"],
         "demo": ["DemoSource"],
         "failures": ["original_errors"],
-        "filters": ["PairCounts", "count_pairs"],
         "links": ["as_pharaoh", "word_links"],
         "noise": ["Noise"],
         "placeholders": ["PlaceholderPairs"],

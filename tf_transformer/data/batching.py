@@ -1,8 +1,11 @@
 """Batches of padded ids from sentence pairs, sized by their number of tokens."""
 
+from __future__ import annotations
+
 import itertools
 import random
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -11,10 +14,13 @@ from tf_transformer.data.filters import CHUNK_SPEC, KEPT, any_kept, check_limits
 from tf_transformer.errors import UserError
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
+if TYPE_CHECKING:
+    from tf_transformer.tokenizers import TokenizerPair
+
 
 def make_batches(
     pairs: Iterable[tuple[str, str]],
-    tokenizers,
+    tokenizers: TokenizerPair,
     *,
     batch_tokens: int,
     max_length: int,

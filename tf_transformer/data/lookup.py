@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,8 +11,13 @@ from tf_transformer.data.filters import chunks
 from tf_transformer.tokenizers.base import END_ID, PAD_ID
 from tf_transformer.training.alignment import labels_and_alignment
 
+if TYPE_CHECKING:
+    from tf_transformer.tokenizers import TokenizerPair
 
-def find_pairs(pairs: Iterable[tuple[str, str]], tokenizers, batch: Any) -> Iterator[tuple[int, tuple[str, str]]]:
+
+def find_pairs(
+    pairs: Iterable[tuple[str, str]], tokenizers: TokenizerPair, batch: Any
+) -> Iterator[tuple[int, tuple[str, str]]]:
     """Finds the pairs of a batch, in one pass over all.
 
     Args:

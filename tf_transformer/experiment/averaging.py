@@ -10,7 +10,8 @@ import numpy as np
 
 from tf_transformer.errors import UserError
 from tf_transformer.files.whole import written_whole
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import load_model
 
 
 def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:

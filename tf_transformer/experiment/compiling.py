@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tf_transformer.console import tell
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.parsing.next_word import next_word_tokens, tree_state_tokens
@@ -15,6 +16,8 @@ from tf_transformer.training.metrics import AlignmentLoss, Perplexity, TokenAccu
 from tf_transformer.training.optimizer import make_optimizer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tf_transformer.tokenizers import TokenizerPair
 
 
@@ -73,6 +76,14 @@ def check_freeze(recipe: Recipe) -> None:
         model = kind.make(**arguments)
         model.build(((None, None), (None, None)))
         freeze(model, recipe.training.freeze)
+
+
+def tell_frozen(model: SequenceModel, recipe: Recipe, console: Console) -> None:
+    """Tells how much of a model `training.freeze` keeps as it is."""
+    if recipe.training.freeze:
+        frozen = sum(weight.shape.num_elements() for weight in model.non_trainable_weights)
+        share = f"{frozen:,} of {model.count_params():,} parameters"
+        tell(console, f"frozen: {share} ({', '.join(recipe.training.freeze)})")
 
 
 def compile_model(model: SequenceModel, recipe: Recipe) -> None:

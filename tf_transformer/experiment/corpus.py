@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.data.aligned import AlignedPairs
 from tf_transformer.data.changed import NoisyPairs, TaggedPairs
@@ -19,6 +19,9 @@ from tf_transformer.parsing.demo import DemoTrees
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.reading import TreeFiles
 from tf_transformer.recipe import Recipe
+
+if TYPE_CHECKING:
+    from tf_transformer.data.prepared.store import PreparedSource
 
 
 def open_source(recipe: Recipe, split: str) -> Source:
@@ -74,6 +77,37 @@ def check_files(recipe: Recipe) -> None:
         for split in ("train", "validation", *(["test"] if recipe.data.test else [])):
             open_source(recipe, split)
     open_also(recipe)
+
+
+def settings_of(recipe: Recipe, split: str) -> dict[str, Any]:
+    """What decides which pairs a split has, but for what its files hold."""
+    data = recipe.data
+    sources = data.sources() if split == "train" else ()
+    settings = {
+        "kind": data.kind,
+        "files": [source.files for source in sources] or [getattr(data, split)],
+        "tag": [source.tag for source in sources],
+        "tags": data.tags,
+        "invalid_utf8": data.invalid_utf8,
+        "damaged": data.damaged,
+    }
+    if any(source.noise for source in sources):  # else what was prepared by an earlier version is still right
+        settings["noise"] = [source.noise and source.noise.model_dump() for source in sources]
+    if any(source.alignments for source in sources):
+        settings["alignments"] = [source.alignments for source in sources]
+    if split == "train" and data.placeholders:
+        # How often they come is decided where batches are made. An earlier version put them into tags as well.
+        settings["placeholders"] = "not in tags" if any(source.tag for source in sources) else True
+    if data.kind == "tfds":
+        keys = ("dataset", "source_language", "target_language")
+        settings |= {key: getattr(data, key) for key in keys}
+    return settings
+
+
+def lines_left_out(source: Source | PreparedSource) -> list[str]:
+    """What a pass over a source left out because the recipe said so, in a line for each."""
+    lines = [f"{source.skipped:,} pairs skipped for invalid UTF-8"] if source.skipped else []
+    return [*lines, *source.lost]
 
 
 def _tagged(pairs: Source, tag: str | None) -> Source:

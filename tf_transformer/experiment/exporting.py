@@ -16,8 +16,9 @@ from tf_transformer.export.translator import make_translator
 from tf_transformer.marian import export_marian
 from tf_transformer.model_card.facts import facts_of_ensemble, facts_of_run
 from tf_transformer.recipe import load_recipe
-from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.ensemble import load_models
+from tf_transformer.runs.loading import load_model
 
 
 def export_run(

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from rich.console import Console
 
+from tf_transformer.console import tell
 from tf_transformer.data.pairs import Pairs
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.table import in_short
@@ -20,7 +21,7 @@ from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.recipe.origin import origin_run
 from tf_transformer.recipe.refusals import shown
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.loading import load_model
 from tf_transformer.runs.resuming import Beginning
 from tf_transformer.tokenizers import TokenizerPair, map_tokens
 from tf_transformer.training.freezing import path_in_model
@@ -135,7 +136,7 @@ def begin_from(
     _tell_taken(origin, counts, console)
     scores = evaluate_sets(origin.model, origin.tokenizers, recipe, sets)
     for name, figures in scores.items():
-        console.print(f"before training, {name}: {in_short(figures)}", highlight=False, markup=False)
+        tell(console, f"before training, {name}: {in_short(figures)}")
     return {**origin.record(), "tokens": counts or None, "scores": scores}
 
 
@@ -150,15 +151,7 @@ def _tell_taken(origin: Origin, counts: dict[str, dict[str, int]], console: Cons
     if not counts:
         lines.append("tokenizer: that of the origin, so that all embeddings are kept")
     for line in lines:
-        console.print(line, highlight=False, markup=False)
-
-
-def tell_frozen(model: SequenceModel, recipe: Recipe, console: Console) -> None:
-    """Tells how much of a model `training.freeze` keeps as it is."""
-    if recipe.training.freeze:
-        frozen = sum(weight.shape.num_elements() for weight in model.non_trainable_weights)
-        share = f"{frozen:,} of {model.count_params():,} parameters"
-        console.print(f"frozen: {share} ({', '.join(recipe.training.freeze)})", highlight=False, markup=False)
+        tell(console, line)
 
 
 def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin) -> dict[str, dict[str, int]]:

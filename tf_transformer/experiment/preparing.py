@@ -1,35 +1,29 @@
-"""Prepares the data of a recipe: learns its tokenizers, and tokenises training and validation pairs once."""
+"""Prepares the data of a recipe: its tokenizers, and training and validation pairs, tokenised once."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console
 
-from tf_transformer.data.fingerprint import fingerprint
-from tf_transformer.data.pairs import Pairs, Source, state_of
-from tf_transformer.data.prepared.preparing import fingerprint_there, locked, prepare_pairs, told_in_one_line
-from tf_transformer.data.prepared.store import PreparedPairs, PreparedSource
+from tf_transformer.console import tell
+from tf_transformer.data.pairs import Pairs
+from tf_transformer.data.prepared.preparing import prepare_pairs, told_in_one_line
+from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
-from tf_transformer.experiment.corpus import open_source
+from tf_transformer.experiment.corpus import lines_left_out, open_source, settings_of
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
-from tf_transformer.files.checksums import CHECKSUMS
+from tf_transformer.experiment.vocabulary import check_placeholders, learned_tokenizers
 from tf_transformer.files.home import below_home
-from tf_transformer.files.whole import put_in_place
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import Beginning, changed_since, find_beginning, run_of
 from tf_transformer.runs.training_lock import LOCK_SECONDS
-from tf_transformer.tokenizers import TokenizerPair, train_parsing_tokenizers, train_tokenizers
-from tf_transformer.tokenizers.pair import DESCRIPTION
-
-LEARNED_FROM = "learned_from.json"  # beside the tokenizers: what they were learned from
+from tf_transformer.tokenizers import TokenizerPair
 
 
 class PreparedData(NamedTuple):
@@ -129,9 +123,9 @@ def prepare_data(
     elif kept:
         tokenizers = kept
     else:
-        tokenizers = _learned_tokenizers(recipe, train_pairs, folder, console)
+        tokenizers = learned_tokenizers(recipe, train_pairs, folder, console)
     if not beginning.has_state:
-        _check_placeholders(recipe, tokenizers)
+        check_placeholders(recipe, tokenizers)
     limits = {"max_length": recipe.data.max_length, "max_ratio": recipe.data.max_ratio}
     # First what is small, so that a mistake in it is told at once.
     validation, train = (
@@ -158,126 +152,8 @@ def tell_data(recipe: Recipe, data: PreparedData, row_multiple: int, console: Co
             told += [f"{source.aligned:,} pairs with an alignment"] if source.aligned else []
             told += [f"warning: {doubt}; check what data.{split} names" for doubt in source.counts.doubts()]
             for line in told + lines_left_out(source):
-                console.print(f"{name}: {line}", highlight=False, markup=False)
+                tell(console, f"{name}: {line}")
     if any(source.alignments for source in recipe.data.sources()) and not data.train.links:
         raise UserError("data.alignments: no pair that is left has an alignment; give the files of this training text")
     share = recipe_batches(recipe, data, row_multiple)[0].padding_share()
-    console.print(f"padding: {share:.1%} of the positions", highlight=False)
-
-
-def lines_left_out(source: Source | PreparedSource) -> list[str]:
-    """What a pass over a source left out because the recipe said so, in a line for each."""
-    lines = [f"{source.skipped:,} pairs skipped for invalid UTF-8"] if source.skipped else []
-    return [*lines, *source.lost]
-
-
-def _learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Console) -> TokenizerPair:
-    """Those that lie there, if they were learned from the same texts in the same way; else new ones."""
-    wanted = recipe.tokenizer
-    learned_from = {
-        "task": recipe.task,
-        "tokenizer": wanted.model_dump(exclude={"keep"}),
-        "data": settings_of(recipe, "train"),
-        "state": state_of(pairs),
-    }
-    text = json.dumps(learned_from, indent=2) + "\n"
-    learned_from = json.loads(text)  # as the record has it
-    there = folder / "tokenizer"
-    with told_in_one_line(folder), locked(folder, console):
-        record = _read_record(there)
-        changed = [key for key in learned_from if record.get(key) != learned_from[key]]
-        copied = bool(learned_from["state"]) and changed == ["state"] and _same_texts(record, pairs, folder)
-        if copied or (learned_from["state"] and not changed):
-            tokenizers = TokenizerPair.load(there)
-            if copied:
-                (there / LEARNED_FROM).write_text(text, encoding="utf-8")
-            return tokenizers
-        if there.exists():
-            _check_replaceable(there)
-        if record and changed:
-            names = {"tokenizer": "its settings", "state": "the text's files"}
-            what = ", ".join(names.get(key, key) for key in changed)
-            console.print(f"tokenizer: what was learned differs in {what}; learning it anew", highlight=False)
-        if recipe.task == "parsing":
-            tokenizers = train_parsing_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
-        else:
-            tokenizers = train_tokenizers(
-                pairs,
-                kind=wanted.kind,
-                vocab_size=wanted.vocab_size,
-                joint=wanted.joint,
-                placeholders=recipe.data.placeholders > 0,
-            )
-        partial = folder / ".partial-tokenizer"
-        shutil.rmtree(partial, ignore_errors=True)
-        tokenizers.save(partial)
-        (partial / LEARNED_FROM).write_text(text, encoding="utf-8")
-        put_in_place(partial, there)
-    return tokenizers
-
-
-def _read_record(folder: Path) -> dict[str, Any]:
-    """What tokenizers were learned from; nothing where they were not, or the record is damaged."""
-    try:
-        record = json.loads((folder / LEARNED_FROM).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _same_texts(record: dict[str, Any], pairs: Pairs, folder: Path) -> bool:
-    """Whether tokenizers were learned from the texts of these pairs, in files that were copied or moved since.
-
-    The fingerprint of what was prepared tells, if that was of the very files that they were learned from: other texts
-    may have been prepared since with another run's tokenizers.
-    """
-    learned = fingerprint_there(folder / "train", record.get("state"), record["data"])
-    return learned is not None and learned == fingerprint(pairs)
-
-
-def _check_replaceable(folder: Path) -> None:
-    """Raises a UserError where a folder, which learned tokenizers would replace, holds anything but such."""
-    names = {path.name for path in folder.iterdir()}
-    own = (LEARNED_FROM, DESCRIPTION, CHECKSUMS)
-    others = {name for name in names if name not in own and name.split(".")[0] not in ("", "joint", "source", "target")}
-    if names and (others or LEARNED_FROM not in names):
-        what = min(others) if LEARNED_FROM in names else f"a folder without {LEARNED_FROM}"
-        raise UserError(
-            f"{folder}: not replaced by a vocabulary learned for this recipe: {what} was not made by preparing; give "
-            "another folder with data.prepared"
-        )
-
-
-def _check_placeholders(recipe: Recipe, tokenizers: TokenizerPair) -> None:
-    """Raises a UserError where tokenizers, which only another run's can be, have no placeholders that are wanted."""
-    if recipe.data.placeholders and not (tokenizers.source.placeholder_ids and tokenizers.target.placeholder_ids):
-        raise UserError(
-            f"data.placeholders is {recipe.data.placeholders}; it must be 0 with the tokenizer of the run that this "
-            "training begins from, which has no placeholders; or learn a new one, with init_from and tokenizer.keep: "
-            "false"
-        )
-
-
-def settings_of(recipe: Recipe, split: str) -> dict[str, Any]:
-    """What decides which pairs a split has, but for what its files hold."""
-    data = recipe.data
-    sources = data.sources() if split == "train" else ()
-    settings = {
-        "kind": data.kind,
-        "files": [source.files for source in sources] or [getattr(data, split)],
-        "tag": [source.tag for source in sources],
-        "tags": data.tags,
-        "invalid_utf8": data.invalid_utf8,
-        "damaged": data.damaged,
-    }
-    if any(source.noise for source in sources):  # else what was prepared by an earlier version is still right
-        settings["noise"] = [source.noise and source.noise.model_dump() for source in sources]
-    if any(source.alignments for source in sources):
-        settings["alignments"] = [source.alignments for source in sources]
-    if split == "train" and data.placeholders:
-        # How often they come is decided where batches are made. An earlier version put them into tags as well.
-        settings["placeholders"] = "not in tags" if any(source.tag for source in sources) else True
-    if data.kind == "tfds":
-        keys = ("dataset", "source_language", "target_language")
-        settings |= {key: getattr(data, key) for key in keys}
-    return settings
+    tell(console, f"padding: {share:.1%} of the positions")

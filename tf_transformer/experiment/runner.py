@@ -13,6 +13,7 @@ import keras
 from rich.console import Console
 
 from tf_transformer.backend import check_is_tensorflow
+from tf_transformer.console import tell
 from tf_transformer.data.batching import check_batch_tokens
 from tf_transformer.data.fingerprint import fingerprint
 from tf_transformer.data.pairs import Pairs
@@ -23,31 +24,24 @@ from tf_transformer.distributed.strategy import make_strategy, set_single_thread
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.experiment.batches import recipe_batches
-from tf_transformer.experiment.compiling import check_freeze, make_model, token_arguments
-from tf_transformer.experiment.corpus import open_also, open_source
-from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin, tell_frozen
-from tf_transformer.experiment.fitting import fit
-from tf_transformer.experiment.preparing import (
-    lines_left_out,
-    prepare_data,
-    prepared_folder,
-    settings_of,
-    tell_data,
-)
+from tf_transformer.experiment.compiling import check_freeze, make_model, tell_frozen, token_arguments
+from tf_transformer.experiment.corpus import lines_left_out, open_also, open_source, settings_of
+from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin
+from tf_transformer.experiment.fitting import Training, fit
+from tf_transformer.experiment.preparing import prepare_data, prepared_folder, tell_data
 from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.model_card.facts import versions
 from tf_transformer.model_card.files import renewed
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe, save_recipe
-from tf_transformer.runs.directory import RunDirectory, identity, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import identity, load_model
 from tf_transformer.runs.resuming import Beginning, check_same_start, copy_state, find_beginning, run_of, save_start
 from tf_transformer.runs.training_lock import LOCK_SECONDS
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-    from tf_transformer.tokenizers import TokenizerPair
 
 
 @telling_lost_workers()
@@ -165,6 +159,7 @@ def _train(
         strategy, lambda: prepare_data(recipe, run, beginning, splits.train, splits.validation, console, kept)
     )
     tokenizers = data.tokenizers
+    training = Training(recipe, run, tokenizers, console, strategy)
     corpus = {split: getattr(data, split).manifest.fingerprint for split in ("train", "validation")}
     corpus |= splits.corpus_of_test
     vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
@@ -173,17 +168,15 @@ def _train(
     if not beginning.has_state:  # it was told when this training began
         tell_data(recipe, data, row_multiple, console)
     batches = recipe_batches(recipe, data, row_multiple)
-    model = _make_model(recipe, tokenizers, strategy, console)
+    model = _make_model(training)
     if origin:
         sets = splits.scored() if chief else {}
         origins_record = begin_from(origin, model, recipe, tokenizers, sets, console)
     if chief and not beginning.has_state:
-        _write_beginning(
-            recipe, run, beginning, model, tokenizers, corpus, splits.corpus_of_also, devices, origins_record
-        )
+        _write_beginning(training, beginning, model, corpus, splits.corpus_of_also, origins_record)
     del origin  # a whole model
     pairs = splits.train, splits.validation
-    seconds_before = fit(model, recipe, run, tokenizers, batches, pairs, console, strategy, beginning.origin_step)
+    seconds_before = fit(model, training, batches, pairs, beginning.origin_step)
     if not chief:
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
         shutil.rmtree(run.prepared, ignore_errors=True)  # of its own, where it does not see the chief's folder
@@ -200,10 +193,11 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
     training = recipe.training
     # Before TensorFlow's first work.
     if training.parallel_parts > 1 and not set_single_threaded_operations(training.parallel_parts):
-        console.print(
+        tell(
+            console,
             f"training.parallel_parts is {training.parallel_parts}, but TensorFlow is already running in this process: "
             "training is hardly faster unless TensorFlow's operations use one thread each; train in a new process, or "
-            "set TF_NUM_INTRAOP_THREADS=1"
+            "set TF_NUM_INTRAOP_THREADS=1",
         )
     strategy = make_strategy(training.distribution)
     if strategy.num_replicas_in_sync > 1 and training.steps_per_execution > 1:
@@ -217,13 +211,12 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
 def _tell_beginning(recipe: Recipe, beginning: Beginning, console: Console) -> None:
     """Tells what a training does otherwise than its recipe, or the run that it begins from, says."""
     if recipe.data.shuffle_buffer is not None:
-        console.print("data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
+        tell(console, "data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
     if beginning.other_order:
-        console.print(
+        tell(
+            console,
             f"--resume {beginning.given}: that run drew its batches in the order of another version of this package; "
             "this training has other batches than it would have had",
-            highlight=False,
-            markup=False,
         )
 
 
@@ -237,7 +230,7 @@ def _open_splits(recipe: Recipe, console: Console) -> _Splits:
     corpus_of_also = {name: fingerprint(pairs) for name, pairs in also.items()}
     for name, pairs in {**({"test": test_pairs} if test_pairs else {}), **also}.items():
         for line in lines_left_out(pairs):
-            console.print(f"{name}: {line}", highlight=False, markup=False)
+            tell(console, f"{name}: {line}")
     return _Splits(train_pairs, validation_pairs, test_pairs, also, corpus_of_test, corpus_of_also)
 
 
@@ -252,37 +245,34 @@ def _known_corpus(recipe: Recipe, run: RunDirectory, splits: _Splits) -> dict[st
     return known | splits.corpus_of_test
 
 
-def _make_model(
-    recipe: Recipe, tokenizers: TokenizerPair, strategy: tf.distribute.Strategy, console: Console
-) -> SequenceModel:
+def _make_model(training: Training) -> SequenceModel:
     """Makes the model on all devices, and tells what it is."""
+    recipe, tokenizers, console = training.recipe, training.tokenizers, training.console
     sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    with strategy.scope():
+    with training.strategy.scope():
         model = make_model(recipe, *sizes, **token_arguments(recipe, tokenizers))
-    kind, devices = recipe.model.kind, strategy.num_replicas_in_sync
-    console.print(f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)", highlight=False)
+    kind, devices = recipe.model.kind, training.strategy.num_replicas_in_sync
+    tell(console, f"model: {kind}, {model.count_params():,} parameters; {devices} device(s)")
     if without := MODEL_KINDS[kind].without:
-        console.print(f"model: the {kind} model ignores {', '.join(without)}", highlight=False)
+        tell(console, f"model: the {kind} model ignores {', '.join(without)}")
     tell_frozen(model, recipe, console)
     return model
 
 
 def _write_beginning(
-    recipe: Recipe,
-    run: RunDirectory,
+    training: Training,
     beginning: Beginning,
     model: SequenceModel,
-    tokenizers: TokenizerPair,
     corpus: dict[str, str],
     corpus_of_also: dict[str, str],
-    devices: int,
     origins_record: dict[str, Any] | None,
 ) -> None:
     """Writes down what a training begins with; from then on the same command goes on with it."""
+    recipe, run, devices = training.recipe, training.run, training.strategy.num_replicas_in_sync
     run.checkpoints.mkdir(exist_ok=True)  # a training may have been broken off before it made the folder
     save_start(corpus, devices, beginning, run)
     save_recipe(recipe, run.recipe)
-    tokenizers.save(run.tokenizer)
+    training.tokenizers.save(run.tokenizer)
     known = {"parameters": model.count_params(), "corpus": corpus | corpus_of_also, "devices": devices}
     if recipe.init_from:
         known["fine_tuned_from"] = origins_record or run_of(beginning.origin).read_training().get("fine_tuned_from")
@@ -300,7 +290,7 @@ def _score(recipe: Recipe, run: RunDirectory, sets: Mapping[str, Pairs], began: 
         run.average.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
     checkpoint = run.best_checkpoint()
-    console.print(f"scoring {', '.join(sets)} with {checkpoint}", highlight=False, markup=False)
+    tell(console, f"scoring {', '.join(sets)} with {checkpoint}")
     model = load_model(checkpoint, "float32")
     (own, scores), *others = evaluate_sets(model, run.load_tokenizers(), recipe, sets).items()
     more = {"also": dict(others)} if others else {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.data.batching import make_batches, with_known_length
-from tf_transformer.data.filters import count_pairs
+from tf_transformer.data.counting import count_pairs
 from tf_transformer.data.pairs import Pairs
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.scores import check_tokenizer, evaluate_translations
@@ -15,7 +15,8 @@ from tf_transformer.export.translator import Translator, make_translator
 from tf_transformer.parsing.pairs import TreePairs
 from tf_transformer.parsing.sentences import NO_PARSER, evaluate_parses, parse_function
 from tf_transformer.recipe import Recipe, load_recipe
-from tf_transformer.runs.directory import RunDirectory, identity, load_model
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.loading import identity, load_model
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel

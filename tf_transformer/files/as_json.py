@@ -1,8 +1,9 @@
-"""JSON and text that can be written as UTF-8, whatever names of files are in it."""
+"""JSON and text that can be written as UTF-8, whatever names of files are in it; and reading JSON."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 
@@ -23,3 +24,20 @@ def as_json(content: Any, allow_nan: bool = True) -> str:
 def escaped(text: str) -> str:
     r"""A text with `\udcfc` in place of the byte FC, and so on: Python has such bytes of paths as half characters."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty if the file is missing or damaged, or holds something else.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> path = Path(mkdtemp()) / "numbers.json"
+        >>> _ = path.write_text('{"one": 1}')
+        >>> read_object(path), read_object(path.with_name("none.json"))
+        ({'one': 1}, {})
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -15,7 +15,8 @@ from typing import TextIO
 
 from tf_transformer.errors import UserError, reason, why_not_written
 
-PARTIAL = ".partial-"  # what the name of a half-written file begins with
+PARTIAL = ".partial-"  # what the name of a half-written file or folder begins with
+REPLACED = ".replaced-"  # and that of a folder while another takes its place
 AGAIN = "fix that, and give the command again"
 
 # What file systems say that have no hard links, such as exFAT, shared folders of virtual machines, and some of FUSE's.
@@ -162,9 +163,8 @@ def folder_written_once(path: Path, partial: Path, what: str, advice: str = AGAI
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         yield partial
-        for file in partial.iterdir():
+        for file in (*partial.iterdir(), partial):
             sync(file)
-        sync(partial)
         try:
             partial.rename(path)
         except OSError:
@@ -177,15 +177,40 @@ def folder_written_once(path: Path, partial: Path, what: str, advice: str = AGAI
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def put_in_place(partial: Path, folder: Path) -> None:
-    """Gives a folder its name; one that is there already is replaced. Who has its files open can still read them."""
-    replaced = folder.with_name(f".replaced-{folder.name}")
-    shutil.rmtree(replaced, ignore_errors=True)
-    if folder.exists():
-        folder.rename(replaced)
-    partial.rename(folder)
-    sync(folder.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
+@contextmanager
+def folder_written_whole(path: Path) -> Iterator[Path]:
+    """Gives a folder beside `path` to be filled, which then takes its place; where that fails, nothing of it is left.
+
+    Unlike the others it raises what fails as it is, since its callers have words of their own for it.
+
+    Args:
+        path: the folder, whose parents are made; one that is there already is replaced, and who has its files open can
+            still read them. No other process may do this for it at the same time.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> folder = Path(mkdtemp()) / "notes"
+        >>> for text in "first", "second":
+        ...     with folder_written_whole(folder) as partial:
+        ...         _ = (partial / "text").write_text(text)
+        >>> (folder / "text").read_text()
+        'second'
+    """
+    partial, replaced = (path.with_name(f"{beginning}{path.name}") for beginning in (PARTIAL, REPLACED))
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        yield partial
+        for file in (*partial.iterdir(), partial):
+            sync(file)
+        shutil.rmtree(replaced, ignore_errors=True)
+        if path.exists():
+            path.rename(replaced)
+        partial.rename(path)
+        sync(path.parent)
+        shutil.rmtree(replaced, ignore_errors=True)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer import __version__
 from tf_transformer.evaluation.table import score_table
-from tf_transformer.runs.directory import AVERAGE, BEST, identity
+from tf_transformer.runs.directory import AVERAGE, BEST
+from tf_transformer.runs.loading import identity
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions

@@ -4,5 +4,5 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submod_attrs={"checkpoints": ["Checkpoints"], "directory": ["load_model"]},
+    submod_attrs={"checkpoints": ["Checkpoints"], "loading": ["load_model"]},
 )

@@ -1,4 +1,4 @@
-"""A run's folder: its files and models."""
+"""A run's folder: its files."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ import json
 import logging
 import os
 import shutil
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.files.as_json import as_json, escaped
+from tf_transformer.files.as_json import as_json, escaped, read_object
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD
 from tf_transformer.runs.training_lock import check_can_be_locked, is_probe, training_lock
 
 if TYPE_CHECKING:
-    from tf_transformer.models.ensemble import Ensemble
-    from tf_transformer.models.sequence_model import SequenceModel
     from tf_transformer.tokenizers import TokenizerPair
 
 logger = logging.getLogger(__name__)
 
 
+RECIPE = "recipe.yaml"
 AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
-WEIGHTS = "model.weights.h5"  # in a checkpoint, which is an archive
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
 
 
@@ -50,7 +47,7 @@ class RunDirectory:
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = Path(path)
         self.chosen: Path | None = None
-        self.recipe = self.path / "recipe.yaml"
+        self.recipe = self.path / RECIPE
         self.tokenizer = self.path / "tokenizer"
         self.checkpoints = self.path / "checkpoints"
         self.average = self.checkpoints / AVERAGE
@@ -191,7 +188,7 @@ class RunDirectory:
         if not path.is_file():
             raise UserError(f"{path}: no such checkpoint; give a run's folder, or RUN/checkpoints/FILE.keras")
         folder = path.absolute().parent.parent  # of a lone name too; the root's parent is the root
-        if not (folder / "recipe.yaml").is_file():
+        if not (folder / RECIPE).is_file():
             raise UserError(
                 f"{path}: a checkpoint outside its run, without the recipe and tokenizers that translating needs; give "
                 "a run's folder, or RUN/checkpoints/FILE.keras"
@@ -254,11 +251,11 @@ class RunDirectory:
 
     def read_training(self) -> dict[str, Any]:
         """What `write_training` wrote; empty if it is missing or damaged."""
-        return _read_json(self.training)
+        return read_object(self.training)
 
     def read_scores(self) -> list[dict[str, Any]]:
         """What `write_scores` wrote, newest first; empty if it is missing or damaged."""
-        latest = _read_json(self.scores)
+        latest = read_object(self.scores)
         earlier = latest.get("earlier", [])
         return [latest, *reversed(earlier)] if latest and isinstance(earlier, list) else []
 
@@ -303,107 +300,4 @@ def step_checkpoints(folder: Path) -> list[Path]:
 
 def is_run(path: Path) -> bool:
     """Whether a path is that of a run's folder, or of one of its checkpoints."""
-    return path.suffix == ".keras" or (path / "recipe.yaml").is_file()
-
-
-def load_model(path: str | os.PathLike, precision: str | None = None) -> SequenceModel | Ensemble:
-    """Loads a trained model in any process, ready to be called (to train on, compile it first).
-
-    Args:
-        path: a run's folder (its best checkpoint is taken) or a `.keras` file, of an `Ensemble` too.
-        precision: Keras's dtype policy that it is to work in, such as "float32"; that of its training unless given.
-
-    Raises:
-        UserError: no model there, or a damaged one.
-
-    Example:
-        >>> import numpy as np, tf_transformer as tt
-        >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=20, target_vocab_size=20)
-        >>> _ = model((np.array([[5, 3]]), np.array([[2]])))
-        >>> model.save("/tmp/tiny.keras")
-        >>> tt.load_model("/tmp/tiny.keras").d_model
-        8
-    """
-    import keras
-
-    from tf_transformer.models.ensemble import Ensemble
-    from tf_transformer.models.kinds import MODEL_KINDS
-    from tf_transformer.models.sequence_model import SequenceModel
-
-    for kind in MODEL_KINDS.values():
-        kind.model_class()  # imported, since Keras finds the classes only once they are registered
-
-    path = Path(path)
-    file = path if path.suffix == ".keras" else RunDirectory.open(path).best_checkpoint()
-    if not file.is_file():
-        raise UserError(f"{file}: no such model; give a run's folder or a .keras file")
-    try:
-        _check_archive(file)
-        model = keras.saving.load_model(file, compile=False, safe_mode=True)
-    except Exception as error:  # whatever a damaged archive makes h5py, zipfile or Keras raise
-        told = str(error).strip() or type(error).__name__
-        reason = told.splitlines()[0].partition(". ")[0]
-        raise UserError(f"{file}: not a model of this package, or damaged ({reason}); {_instead_of(file)}") from error
-    if not isinstance(model, SequenceModel | Ensemble):
-        raise UserError(f"{file}: a {type(model).__name__}, not a model of this package; give another model")
-    if precision in (None, model.dtype_policy.name):
-        return model
-    if isinstance(model, Ensemble):
-        return Ensemble([_in_precision(each, precision) for each in model.models])
-    return _in_precision(model, precision)
-
-
-def _in_precision(model: SequenceModel, precision: str) -> SequenceModel:
-    """The same model, working in another precision."""
-    # Whatever it was trained in, weights are float32.
-    other = type(model).from_config({**model.get_config(), "dtype": precision})
-    other.build(((None, None), (None, None)))
-    other.set_weights(model.get_weights())
-    return other
-
-
-def identity(checkpoint: Path) -> dict[str, str]:
-    """What scores keep of the checkpoint that they are of: its name, and the checksum of its weights.
-
-    A name alone does not do: another average is written under the same one. The checksum is that in the archive's list
-    of its files, which takes no time to read; of a damaged file, or one that is not there, it is missing.
-    """
-    known = {"checkpoint": checkpoint.name}
-    with suppress(OSError, zipfile.BadZipFile, KeyError), zipfile.ZipFile(checkpoint) as archive:
-        known["weights"] = f"CRC-32 {archive.getinfo(WEIGHTS).CRC:08x}"
-    return known
-
-
-def _check_archive(file: Path) -> None:
-    """Raises an error where a part of a `.keras` file is not what its checksum says.
-
-    Keras looks at no checksum where memory is short for the weights: it reads them in place.
-    """
-    with zipfile.ZipFile(file) as archive:
-        damaged = archive.testzip()
-    if damaged:
-        raise zipfile.BadZipFile(f"{damaged} is not what its checksum says")
-
-
-def _instead_of(file: Path) -> str:
-    """What to do about a damaged checkpoint; if it is a run's, tells one that is whole."""
-    run = RunDirectory(file.parent.parent)
-    if file.parent != run.checkpoints:
-        return "use another checkpoint"
-    for other in run.by_preference():
-        if other != file and zipfile.is_zipfile(other):
-            try:
-                _check_archive(other)
-            except Exception:  # as above
-                continue
-            return f"move it away, {other.name} is whole"
-    return "no other checkpoint of the run is whole, train it again"
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty if it is missing or damaged."""
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return path.suffix == ".keras" or (path / RECIPE).is_file()

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 from rich.console import Console
 
+from tf_transformer.console import tell
 from tf_transformer.errors import Preempted
 from tf_transformer.runs.checkpoints import Checkpoints
 from tf_transformer.runs.state import TrainingState
@@ -61,8 +62,9 @@ class Interruption(keras.callbacks.Callback):
         self.signal = signal.Signals(number)
         if again:
             self._stop()
-        self.console.print(
-            f"{self.signal.name}: stopping after the current step; a second signal ends the process at once"
+        tell(
+            self.console,
+            f"{self.signal.name}: stopping after the current step; a second signal ends the process at once",
         )
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from tf_transformer.data.prepared.order import ORDER
 from tf_transformer.errors import UserError, reason
-from tf_transformer.files.whole import sync, written_whole
+from tf_transformer.files.as_json import read_object
+from tf_transformer.files.whole import PARTIAL, folder_written_whole, written_whole
 from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.state import is_whole, saved_states, state_step
@@ -120,12 +121,12 @@ def save_start(corpus: dict[str, str], devices: int, beginning: Beginning, run: 
 
 def _read_start(run: RunDirectory) -> dict[str, Any]:
     """What `save_start` wrote; nothing where that is missing or damaged."""
+    start = read_object(run.training_state / START)
     try:
-        start = json.loads((run.training_state / START).read_bytes())
         origin = start["origin"]
         sound = isinstance(start["devices"], int) and isinstance(start["corpus"], dict)
         sound = sound and (origin is None or {"given", "step"} <= origin.keys())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError):
         return {}
     return start if sound else {}
 
@@ -233,7 +234,7 @@ def copy_state(state: Path, run: RunDirectory) -> None:
     Raises:
         UserError: it can't be copied; nothing half copied is left.
     """
-    for left in (*run.checkpoints.glob(".partial-*"), *run.training_state.glob(".partial-*")):
+    for left in (*run.checkpoints.glob(f"{PARTIAL}*"), *run.training_state.glob(f"{PARTIAL}*")):
         left.unlink() if left.is_file() else shutil.rmtree(left)
     for checkpoint in run_of(state).step_checkpoints():
         if checkpoint.stem <= state.name:  # both are called by `step_name`
@@ -242,16 +243,11 @@ def copy_state(state: Path, run: RunDirectory) -> None:
                 place = run.checkpoints / checkpoint.name
                 with written_whole(place, "the checkpoint of the other run") as partial, partial.open("wb") as copy:
                     shutil.copyfileobj(there, copy)
-    partial = run.training_state / f".partial-{state.name}"
     try:
-        partial.mkdir()
-        for file in state.iterdir():
-            shutil.copy2(file, partial)
-        for file in (*partial.iterdir(), partial):
-            sync(file)
-        partial.rename(run.training_state / state.name)
+        with folder_written_whole(run.training_state / state.name) as partial:
+            for file in state.iterdir():
+                shutil.copy2(file, partial)
     except OSError as error:  # such as that the other run has replaced this state by a newer one
-        shutil.rmtree(partial, ignore_errors=True)
         raise UserError(
             f"--resume {state}: the state can't be copied to {run.training_state}: {reason(error)}; free the disk if "
             "it is full, and give the same command again"

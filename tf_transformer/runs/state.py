@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -17,7 +18,7 @@ import keras
 import numpy as np
 
 from tf_transformer.errors import UserError, why_not_written
-from tf_transformer.files.whole import sync
+from tf_transformer.files.whole import PARTIAL, REPLACED, folder_written_whole
 from tf_transformer.runs.checkpoints import Checkpoints
 from tf_transformer.runs.directory import step_name
 from tf_transformer.training.averaged_weights import AveragedWeights
@@ -141,7 +142,8 @@ class TrainingState(keras.callbacks.Callback):
 
     def _remove_later(self, damaged: list[Path]) -> None:
         """Removes damaged states, half-written ones, and what the run wrote after the state that it goes on from."""
-        for left in (*damaged, *self.directory.glob(".partial-*")):
+        half_written = (self.directory.glob(f"{beginning}*") for beginning in (PARTIAL, REPLACED))
+        for left in itertools.chain(damaged, *half_written):
             shutil.rmtree(left)
         self.checkpoints.forget_after(self.step)
         if not self.ended:
@@ -231,18 +233,12 @@ class TrainingState(keras.callbacks.Callback):
         import tensorflow as tf
 
         path = self.directory / step_name(step)
-        partial = self.directory / f".partial-{path.name}"
+        _check_finite(self.model, copies, step)
+        checkpoint = tf.train.Checkpoint(variables=copies, remembered=tf.Variable(remembered))
         try:
-            _check_finite(self.model, copies, step)
-            shutil.rmtree(partial, ignore_errors=True)
-            tf.train.Checkpoint(variables=copies, remembered=tf.Variable(remembered)).write(str(partial / "variables"))
-            for file in (*partial.iterdir(), partial):
-                sync(file)
-            shutil.rmtree(path, ignore_errors=True)
-            partial.rename(path)
-            sync(self.directory)
+            with folder_written_whole(path) as partial:
+                checkpoint.write(str(partial / "variables"))
         except (OSError, tf.errors.OpError) as error:
-            shutil.rmtree(partial, ignore_errors=True)
             raise UserError(
                 f"{path}: the state can't be saved: {why_not_written(error)}; when that is fixed, {self.place()}"
             ) from None

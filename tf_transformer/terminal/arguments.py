@@ -10,6 +10,7 @@ from typing import Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.export.formats import is_saved_model, numbered_versions
+from tf_transformer.runs.directory import RECIPE
 
 # Arguments of the package, with the names of their command-line options or recipe keys.
 OTHER_NAMES = {
@@ -42,9 +43,9 @@ def in_the_users_words(message: str) -> str:
 
 def check_is_no_run(recipe: Path) -> None:
     """Raises a UserError if a run's folder is given in place of a recipe."""
-    if not os.path.isfile(recipe / "recipe.yaml"):  # unlike pathlib's, it returns False for a name that is too long
+    if not os.path.isfile(recipe / RECIPE):  # unlike pathlib's, it returns False for a name that is too long
         return
-    again = f"tf-transformer train {shlex.quote(str(recipe / 'recipe.yaml'))} --run-dir"
+    again = f"tf-transformer train {shlex.quote(str(recipe / RECIPE))} --run-dir"
     if (recipe / "training_state").is_dir():
         raise UserError(f"{recipe}: a run, not a recipe; to resume it: {again} {shlex.quote(str(recipe))}")
     raise UserError(f"{recipe}: a finished run, not a recipe; to train its recipe again: {again} NEW_FOLDER")
@@ -71,7 +72,7 @@ def newest_version(model: Path) -> Path:
         ...     newest_version(Path(folder, "demo")).name
         '10'
     """
-    if is_saved_model(model) or os.path.isfile(model / "recipe.yaml"):
+    if is_saved_model(model) or os.path.isfile(model / RECIPE):
         return model
     versions = numbered_versions(model)
     return versions[max(versions)] if versions else model

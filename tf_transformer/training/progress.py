@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from tf_transformer.console import tell
 from tf_transformer.training.step_count import StepCounter, steps_taken
 
 
@@ -64,7 +65,7 @@ class ProgressBar(StepCounter):
         if self._began is not None:
             seconds, self._began = time.perf_counter() - self._began, None
             done = "traced and compiled" if self.model.jit_compile else "traced"
-            self.console.print(f"first step: {seconds:.1f} s, in which the model was {done}", highlight=False)
+            tell(self.console, f"first step: {seconds:.1f} s, in which the model was {done}")
             self._since = time.perf_counter(), self.taken
         if self.console.is_terminal:
             # The loss of the step before: the device may still be at work on this one.
@@ -79,12 +80,12 @@ class ProgressBar(StepCounter):
         score = "".join(f"{name} {logs[key]:.2f}   " for name, key in names if key in logs)
         if "alignment_loss" in logs:
             score += f"alignment loss {logs['alignment_loss']:.3f}   "
-        self.console.print(
+        tell(
+            self.console,
             f"step {steps_taken(self.model):>7,}   loss {logs['loss']:.3f}   "
             f"perplexity {logs['perplexity']:8.2f}   on validation {logs['val_perplexity']:8.2f}   "
             f"accuracy {logs['val_accuracy']:.3f}   {score}{logs['tokens_per_second']:,.0f} tokens/s   "
             f"waited for data {logs['data_wait']:.1%}{compiled}{self._left()}",
-            highlight=False,
         )
 
     def _left(self) -> str:

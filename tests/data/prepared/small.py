@@ -1,6 +1,7 @@
 """Prepared pairs of a tokenizer so plain that tests can do without it."""
 
 import io
+import random
 
 import tensorflow as tf
 from rich.console import Console
@@ -9,6 +10,25 @@ from tf_transformer.data.prepared import preparing
 from tf_transformer.tokenizers import Tokenizer, TokenizerPair
 
 QUIET = Console(file=io.StringIO())
+
+
+def numbered(count):
+    rng = random.Random(0)
+    return [(f"{n}" + "s" * rng.randrange(17), f"{n}" + "t" * rng.randrange(17)) for n in range(count)]
+
+
+class Counted:
+    """Pairs that know how often they were read, and what tells them from others."""
+
+    def __init__(self, pairs, state):
+        self.pairs, self.known, self.passes = pairs, state, 0
+
+    def state(self):
+        return self.known
+
+    def __iter__(self):
+        self.passes += 1
+        return iter(self.pairs)
 
 
 class Characters(Tokenizer):
@@ -49,3 +69,7 @@ def texts_of(prepared):
             yield "".join(chr(int(token) - 4) for token in side.ids[begin:end])
 
     return list(zip(texts(prepared.source), texts(prepared.target), strict=True))
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.data.prepared.small import prepare
-from tests.data.prepared.test_preparing import numbered
+from tests.data.prepared.small import numbered, prepare
 from tests.data.test_batching import CHARACTERS, seen
 from tf_transformer.data.batching import make_batches, padding_share
 from tf_transformer.data.mixture import Mixture, WeightedSource

@@ -7,6 +7,7 @@ import operator
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +15,19 @@ from tf_transformer.data.filters import KEPT, verdicts
 from tf_transformer.data.links import token_links
 from tf_transformer.files.whole import written_whole
 
+if TYPE_CHECKING:
+    from tf_transformer.tokenizers import Tokenizer, TokenizerPair
+
 Part = dict[str, np.ndarray]
+SIDES = ("source", "target")
 
 
 def make_part(
-    tokenizers, pairs: Sequence[tuple[str, ...]], max_length: int, max_ratio: float | None, dtype: np.dtype
+    tokenizers: TokenizerPair,
+    pairs: Sequence[tuple[str, ...]],
+    max_length: int,
+    max_ratio: float | None,
+    dtype: np.dtype,
 ) -> Part:
     """Tokenises pairs, and drops those that the limits drop.
 
@@ -43,7 +52,7 @@ def make_part(
     verdict = verdicts(source_lengths + 1, target_lengths + 1, max_length, max_ratio).numpy()
     kept = verdict == KEPT
     part: Part = {}
-    for side, (ids, lengths) in zip(("source", "target"), sides, strict=True):
+    for side, (ids, lengths) in zip(SIDES, sides, strict=True):
         part[f"{side}_ids"] = ids[np.repeat(kept, lengths)].astype(dtype)
         part[f"{side}_lengths"] = lengths[kept]
     part["hashes"] = _hashes(part)
@@ -67,7 +76,7 @@ def make_part(
     return part
 
 
-def _pieces(tokenizer, part: Part, side: str) -> Iterator[list[str]]:
+def _pieces(tokenizer: Tokenizer, part: Part, side: str) -> Iterator[list[str]]:
     """The pieces of each sentence of a side."""
     ends = np.cumsum(part[f"{side}_lengths"])
     for ids in np.split(part[f"{side}_ids"], ends[:-1]) if len(ends) else []:
@@ -79,7 +88,7 @@ def _hashes(part: Part) -> np.ndarray:
     hashes = np.zeros(len(part["source_lengths"]), np.uint64)
     if not len(hashes):
         return hashes
-    for side in ("source", "target"):
+    for side in SIDES:
         lengths = part[f"{side}_lengths"]
         starts = np.cumsum(lengths) - lengths
         places = np.arange(lengths.sum()) - np.repeat(starts, lengths)

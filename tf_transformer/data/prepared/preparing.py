@@ -16,23 +16,24 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from rich.console import Console
 
+from tf_transformer.console import tell
 from tf_transformer.cores import cores
 from tf_transformer.data.aligned import rows_of
-from tf_transformer.data.filters import BAD_RATIO, EMPTY, KEPT, REMEMBERED, TOO_LONG, PairCounts, check_limits
+from tf_transformer.data.counting import PairCounter
+from tf_transformer.data.filters import check_limits
 from tf_transformer.data.fingerprint import Fingerprint, fingerprint
 from tf_transformer.data.mixture import WeightedSource, sources_of
 from tf_transformer.data.pairs import Pairs, state_of
 from tf_transformer.data.prepared.bar import pairs_bar
-from tf_transformer.data.prepared.parts import Part, load_part, make_part, save_part
+from tf_transformer.data.prepared.parts import SIDES, Part, load_part, make_part, save_part
 from tf_transformer.data.prepared.store import (
     LINKS,
     MANIFEST,
-    SIDES,
     Manifest,
     PreparedPairs,
     PreparedSource,
@@ -41,8 +42,10 @@ from tf_transformer.data.prepared.store import (
 from tf_transformer.errors import UserError
 from tf_transformer.files.checksums import CHECKSUMS, write_checksums
 from tf_transformer.files.locks import lock
-from tf_transformer.files.whole import AGAIN, put_in_place, sync
-from tf_transformer.tokenizers.base import UNKNOWN_ID
+from tf_transformer.files.whole import AGAIN, folder_written_whole
+
+if TYPE_CHECKING:
+    from tf_transformer.tokenizers import TokenizerPair
 
 # Pairs in a part: what a kill loses at most, for each core.
 PART = 20_000
@@ -53,7 +56,7 @@ _OF_TOKENS = ("max_length", "max_ratio", "tokenizer")  # settings that change no
 
 def prepare_pairs(
     pairs: Pairs,
-    tokenizers,
+    tokenizers: TokenizerPair,
     folder: Path,
     *,
     max_length: int,
@@ -149,11 +152,7 @@ def locked(folder: Path, console: Console, shared: bool = False) -> Iterator[Non
     advice = "with data.prepared"
     with (folder / "lock").open("a+") as file:
         if not lock(file, folder, advice, shared=shared):
-            console.print(
-                f"{folder}: waiting for another process that prepares there or checks what is prepared",
-                highlight=False,
-                markup=False,
-            )
+            tell(console, f"{folder}: waiting for another process that prepares there or checks what is prepared")
             lock(file, folder, advice, shared=shared, wait=True)
         yield
 
@@ -214,10 +213,10 @@ def _tell_anew(folder: Path, why: str, console: Console) -> None:
             f"{folder}: {why}, and not replaced, since it holds {min(others)} too, which is not of prepared data; give "
             "another folder with data.prepared, or move that file away"
         )
-    console.print(f"{folder.name}: {why}; preparing it anew", highlight=False, markup=False)
+    tell(console, f"{folder.name}: {why}; preparing it anew")
 
 
-def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], console: Console) -> None:
+def _make(pairs: Pairs, tokenizers: TokenizerPair, folder: Path, settings: dict[str, Any], console: Console) -> None:
     parts = _parts(folder)
     _keep_only_parts_of(settings, parts)
     sizes = [tokenizer.vocab_size for tokenizer in (tokenizers.source, tokenizers.target)]
@@ -237,14 +236,9 @@ def _make(pairs: Pairs, tokenizers, folder: Path, settings: dict[str, Any], cons
             made = _make_parts(source, parts, len(paths), make, looked_at, advance)
             paths += made
             sources.append(_prepared_source(source, made))
-    partial = folder.with_name(f".partial-{folder.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    _join(paths, sources, dtype, partial)
-    _write_manifest(partial, Manifest(settings, state_of(pairs), str(looked_at), sources))
-    for file in partial.iterdir():
-        sync(file)
-    put_in_place(partial, folder)
+    with folder_written_whole(folder) as partial:
+        _join(paths, sources, dtype, partial)
+        _write_manifest(partial, Manifest(settings, state_of(pairs), str(looked_at), sources))
 
 
 def _parts(folder: Path) -> Path:
@@ -296,31 +290,13 @@ def _wait_for_first(under_way: deque[tuple[Future, int]], advance: Callable[[int
 
 def _prepared_source(source: WeightedSource, paths: list[Path]) -> PreparedSource:
     """Counts what was kept of a source, and what was not."""
-    verdicts, copied, aligned, hashes = np.zeros(4, np.int64), 0, 0, np.zeros(0, np.uint64)
-    tokens, unknown = dict.fromkeys(SIDES, 0), dict.fromkeys(SIDES, 0)
+    counter, aligned = PairCounter(), 0
     for path in paths:
         part = _whole(path)
-        verdicts += part["verdicts"]
-        copied += int(part["copied"])
+        counter.add(part)
         aligned += int(np.count_nonzero(_lengths(part, LINKS)))
-        for side in SIDES:
-            tokens[side] += int((part[f"{side}_lengths"] + 1).sum())
-            unknown[side] += int(np.count_nonzero(part[f"{side}_ids"] == UNKNOWN_ID))
-        hashes = np.concatenate([hashes, part["hashes"][: REMEMBERED - len(hashes)]])
-    counts = PairCounts(
-        kept=int(verdicts[KEPT]),
-        empty=int(verdicts[EMPTY]),
-        too_long=int(verdicts[TOO_LONG]),
-        bad_ratio=int(verdicts[BAD_RATIO]),
-        source_tokens=tokens["source"],
-        target_tokens=tokens["target"],
-        copied=copied,
-        repeated=len(hashes) - len(np.unique(hashes)),
-        unknown_source=unknown["source"],
-        unknown_target=unknown["target"],
-    )
     skipped, lost = getattr(source.pairs, "skipped", 0), list(getattr(source.pairs, "lost", ()))
-    return PreparedSource(source.name, counts, skipped, lost, aligned)
+    return PreparedSource(source.name, counter.counts(), skipped, lost, aligned)
 
 
 def _join(paths: list[Path], sources: list[PreparedSource], dtype: np.dtype, folder: Path) -> None:

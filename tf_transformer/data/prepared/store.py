@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer.data.filters import PairCounts
+from tf_transformer.data.counting import PairCounts
+from tf_transformer.data.prepared.parts import SIDES
 from tf_transformer.errors import UserError
 from tf_transformer.files.as_json import as_json
 from tf_transformer.files.checksums import check_checksums
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-SIDES = ("source", "target")
 LINKS = "links"  # named like a side
 
 
