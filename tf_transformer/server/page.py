@@ -216,7 +216,7 @@ async def _translate(model: ServedModel, sentences: Sequence[str], prefixes: dic
 
 
 async def _with_options(model: ServedModel, text: str, prefix: str, **changes: Any) -> Translation:
-    from tf_transformer.export.signature_options import option_tensors
+    from tf_transformer.translation.signature_options import option_tensors
 
     options = option_tensors(model.version.options.changed(**changes))
     found = await model.call("translate_with_options", text=[text], prefix=[prefix], **options)

@@ -10,13 +10,19 @@ import tensorflow as tf
 from tf_transformer.decoding import DecodingOptions, shift_right
 from tf_transformer.decoding.candidates import likeliest
 from tf_transformer.decoding.trace import FATES, Record, read_trace
-from tf_transformer.export.search import lengths
-from tf_transformer.export.signature_options import OPTION_TYPES, PREFIX_LENGTH, Output, check_prefixes, option_tensors
 from tf_transformer.protection.spans import nothing_taken
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
+from tf_transformer.translation.search import lengths
+from tf_transformer.translation.signature_options import (
+    OPTION_TYPES,
+    PREFIX_LENGTH,
+    Output,
+    check_prefixes,
+    option_tensors,
+)
 
 if TYPE_CHECKING:
-    from tf_transformer.export.translator import Translator
+    from tf_transformer.translation.translator import Translator
 
 # Those of the decoding options that say how a beam search goes.
 SEARCH_OPTIONS = "beam_size", "num_hypotheses", "alpha", "min_length", "max_length"

@@ -17,10 +17,14 @@ from tf_transformer.decoding import DecodingOptions, align, score_tokens
 from tf_transformer.decoding.options import check_positions
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
-from tf_transformer.export.compiled import CompiledSearch, rows_that_pay
-from tf_transformer.export.exploring import Exploring
-from tf_transformer.export.search import Search, either, lengths
-from tf_transformer.export.signature_options import (
+from tf_transformer.protection.places import find_places
+from tf_transformer.protection.putting_back import put_back
+from tf_transformer.protection.spans import Taken, nothing_taken, take_out
+from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
+from tf_transformer.translation.compiled import CompiledSearch, rows_that_pay
+from tf_transformer.translation.exploring import Exploring
+from tf_transformer.translation.search import Search, either, lengths
+from tf_transformer.translation.signature_options import (
     OPTION_TYPES,
     PREFIX_PROTECTED,
     Output,
@@ -29,10 +33,6 @@ from tf_transformer.export.signature_options import (
     option_tensors,
     with_options,
 )
-from tf_transformer.protection.places import find_places
-from tf_transformer.protection.putting_back import put_back
-from tf_transformer.protection.spans import Taken, nothing_taken, take_out
-from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
