@@ -404,7 +404,7 @@ def make_translator(
 
     See there for the arguments.
     """
-    if tokenizers.target_kind == "brackets":
+    if tokenizers.for_parsing:
         from tf_transformer.parsing.parser import Parser
 
         return Parser(model, tokenizers, options, half)
