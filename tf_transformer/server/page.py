@@ -151,9 +151,9 @@ async def words(request: Request) -> JSONResponse:
 
 async def attention(request: Request) -> JSONResponse:
     """All attention weights of a pair, as TensorBoard's tab reads them."""
+    from tf_transformer.inspection.kinds import KINDS
     from tf_transformer.inspection.sentence import Inspection
     from tf_transformer.tensorboard.page import make_record
-    from tf_transformer.tensorboard.record import KINDS
 
     asked, model = await _asked(request)
     source, target = _pair(asked, request)
