@@ -17,7 +17,7 @@ from tf_transformer.model_card.facts import facts_of_ensemble, facts_of_run
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.runs.ensemble import load_models
-from tf_transformer.translation.translator import make_translator
+from tf_transformer.translation.making import make_translator
 
 
 def export_run(

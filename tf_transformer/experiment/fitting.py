@@ -28,7 +28,7 @@ from tf_transformer.training.pace import Pace
 from tf_transformer.training.progress import ProgressBar
 from tf_transformer.training.step_count import EpochEnds
 from tf_transformer.training.step_faults import StepFaults
-from tf_transformer.translation.translator import make_translator
+from tf_transformer.translation.making import make_translator
 
 if TYPE_CHECKING:
     import tensorflow as tf

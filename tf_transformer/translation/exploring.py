@@ -65,7 +65,7 @@ class Exploring:
             "source_tokens": self.tokenizers.source.piece_texts(source_ids),
             "target_tokens": self.tokenizers.target.piece_texts(target_ids),
             **{f"{kind}_attention": weights for kind, weights in attention.items()},
-            "alignment": self._align(attention, source_ids, target_ids),
+            "alignment": self._writer.align(attention, source_ids, target_ids),
         }
 
     def _next_tokens(self: Translator, text: tf.Tensor, prefix_ids: tf.Tensor, count: tf.Tensor) -> Output:
@@ -133,7 +133,7 @@ class Exploring:
         steps = tf.reduce_sum(tf.cast(tf.reduce_any(trace.tokens != 0, axis=[0, 2]), tf.int32))
         tokens, parents, log_probs, token_scores, bounds, fates, wins = (each[:, :steps] for each in trace)
         return {
-            "translation": self._write(nothing_taken(text), source_ids, ids, False, False),
+            "translation": self._writer.write(nothing_taken(text), source_ids, ids, False, False),
             "score": scores,
             "truncated": truncated,
             "token": self.tokenizers.target.piece_texts(tokens),

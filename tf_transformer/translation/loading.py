@@ -124,7 +124,7 @@ def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **opt
             raise UserError(_no_run(each, several=len(paths) > 1))
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs.ensemble import load_models
-    from tf_transformer.translation.translator import make_translator
+    from tf_transformer.translation.making import make_translator
 
     runs = [RunDirectory.of_model(each) for each in paths]
     decoding = load_recipe(runs[0].recipe).evaluation.decoding_options().changed(**options)
