@@ -17,9 +17,10 @@ from tf_transformer.decoding import DecodingOptions, score_tokens
 from tf_transformer.decoding.options import check_positions
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
-from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
+from tf_transformer.tokenizers.base import START_ID
 from tf_transformer.translation.compiled import CompiledSearch, rows_that_pay
-from tf_transformer.translation.exploring import Exploring
+from tf_transformer.translation.exploring import Explorer
+from tf_transformer.translation.reading import read
 from tf_transformer.translation.search import Search, either, lengths
 from tf_transformer.translation.signature_options import (
     OPTION_TYPES,
@@ -34,12 +35,12 @@ from tf_transformer.translation.writing import Writer
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
-    from tf_transformer.tokenizers import Tokenizer, TokenizerPair
+    from tf_transformer.tokenizers import TokenizerPair
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 
 
-class Translator(Exploring, tf.Module):
+class Translator(tf.Module):
     """Translates batches of text, scores translations, and shows what the model attends to.
 
     Args:
@@ -202,6 +203,7 @@ class Translator(Exploring, tf.Module):
         self._graph_for = graph_for
         self._attend = graph(search.attention, matrix, matrix)
         self._writer = Writer(self.model, self.tokenizers, self.options, self._attend)
+        self._explorer = Explorer(self._writer, search, self._any)
         return {
             "translate": graph(self._translate, TEXT),
             "translate_nbest": graph(self._translate_nbest, TEXT),
@@ -212,13 +214,13 @@ class Translator(Exploring, tf.Module):
             ),
             "tokenize": graph(self._tokenize, TEXT),
             "detokenize": graph(self._detokenize, tf.TensorSpec([None, None], tf.int32, name="ids")),
-            **self._exploring_functions(),
+            **self._explorer.functions(),
             **warm_up,
         }
 
     def _translate(self, text: tf.Tensor) -> Output:
         taken = self._writer.taken(text)
-        source_ids, truncated = self._read(self.tokenizers.source, taken.text)
+        source_ids, truncated = read(self.tokenizers.source, taken.text, self.max_length)
         ids, scores = self._best(source_ids)
         return {
             "translation": self._writer.write(taken, source_ids, ids)[:, 0],
@@ -235,7 +237,7 @@ class Translator(Exploring, tf.Module):
 
     def _translate_with_attention(self, text: tf.Tensor) -> Output:
         taken = self._writer.taken(text)
-        source_ids, truncated = self._read(self.tokenizers.source, taken.text)
+        source_ids, truncated = read(self.tokenizers.source, taken.text, self.max_length)
         ids, scores = self._best(source_ids)
         ids = ids[:, 0]
         ids = ids[:, : tf.reduce_max(tf.concat([lengths(ids), [0]], axis=0))]
@@ -243,7 +245,7 @@ class Translator(Exploring, tf.Module):
             "translation": self._writer.write(taken, source_ids, ids[:, None])[:, 0],
             "score": scores[:, 0],
             "truncated": truncated,
-            **self._looked_at(source_ids, ids),
+            **self._explorer.looked_at(source_ids, ids),
         }
 
     def _translate_with_options(
@@ -252,7 +254,7 @@ class Translator(Exploring, tf.Module):
         chosen = dict(zip(OPTION_TYPES, options, strict=True)) | (known or {})
         protect, replace_unknown = chosen["protect"], chosen["replace_unknown"]
         taken = either(protect, lambda wanted: self._writer.taken(text, wanted))
-        source_ids, truncated = self._read(self.tokenizers.source, taken.text)
+        source_ids, truncated = read(self.tokenizers.source, taken.text, self.max_length)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
         checks = [
             check_prefixes(prefix, text),
@@ -273,8 +275,8 @@ class Translator(Exploring, tf.Module):
         return {"translation": translation, "score": scores, "truncated": truncated}
 
     def _score(self, source: tf.Tensor, target: tf.Tensor) -> Output:
-        source_ids, source_truncated = self._read(self.tokenizers.source, source)
-        target_ids, target_truncated = self._read(self.tokenizers.target, target)
+        source_ids, source_truncated = read(self.tokenizers.source, source, self.max_length)
+        target_ids, target_truncated = read(self.tokenizers.target, target, self.max_length)
         with self._search.weights_in_use():
             scores = score_tokens(self.model, source_ids, target_ids, START_ID)
         return {
@@ -293,16 +295,6 @@ class Translator(Exploring, tf.Module):
 
     def _detokenize(self, ids: tf.Tensor) -> Output:
         return {"text": self.tokenizers.target.detokenize(ids)}
-
-    def _read(self, tokenizer: Tokenizer, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Maps texts to ids, int32 (batch, length), with the closing token; and tells which were cut."""
-        tokens = tokenizer.tokenize(text)
-        numbers = tf.cast(tokens.row_lengths(), tf.int32)
-        most = self.max_length - 1  # one position is the closing token's
-        ends = tf.minimum(numbers, most)
-        width = tf.maximum(tf.reduce_max(ends), 0) + 1  # 1 where there is no text
-        ids = tokens.to_tensor(PAD_ID, shape=tf.stack([-1, width]))
-        return tf.where(tf.range(width) == ends[:, None], END_ID, ids), numbers > most
 
 
 def _check_vocabularies(model: SequenceModel, tokenizers: TokenizerPair) -> None:

@@ -27,7 +27,7 @@ class Writer:
         tokenizers: the tokenizers it was trained with.
         options: of them, whether text is protected and whether unknown tokens are replaced, unless a call says
             otherwise.
-        attend: gives the attention between source ids and ids of translations.
+        attend: gives the attention between source ids and ids of translations; a graph, which an `Explorer` has too.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Writer:
         self.model = model
         self.tokenizers = tokenizers
         self.options = options
-        self._attend = attend
+        self.attend = attend
 
         # A graph of its own for each way of writing, which all signatures share.
         @cache
@@ -84,7 +84,7 @@ class Writer:
             return tf.reshape(target.detokenize(flat), shape)
         row = tf.repeat(tf.range(shape[0]), shape[1])
         source_ids, taken = tf.gather(source_ids, row), taken.rows(row)
-        alignment = self.align(self._attend(source_ids, flat), source_ids, flat)
+        alignment = self.align(self.attend(source_ids, flat), source_ids, flat)
         words = self._aligned_words(taken.text, alignment) if replace_unknown else None
         if not protect:
             return tf.reshape(target.detokenize_with(flat, words), shape)
