@@ -12,10 +12,10 @@ import tensorflow as tf
 from machine import describe_machine
 
 from tf_transformer.decoding import DecodingOptions
-from tf_transformer.export import Translator
-from tf_transformer.export.compiled import LENGTHS
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.loading import load_model
+from tf_transformer.translation import Translator
+from tf_transformer.translation.compiled import LENGTHS
 
 PASSES = 3
 

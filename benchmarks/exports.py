@@ -21,7 +21,8 @@ def export_saved_model(
 ) -> None:
     """Writes this package's own SavedModel; its beam size is fixed here."""
     from tf_transformer.decoding.options import DecodingOptions
-    from tf_transformer.export import Translator, export_saved_model
+    from tf_transformer.export import export_saved_model
+    from tf_transformer.translation import Translator
 
     options = DecodingOptions(beam_size=beam_size, alpha=alpha, extra_length=EXTRA_LENGTH)
     export_saved_model(Translator(model, tokenizers, options, compiled=True), folder)

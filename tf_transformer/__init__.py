@@ -23,7 +23,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "evaluation.scores": ["score_translations"],
         "export.ctranslate2": ["export_ctranslate2"],
         "export.saved_model": ["export_saved_model"],
-        "export.translator": ["Translator"],
         "inspection.pictures": ["plot_attention"],
         "layers.attention": ["MultiHeadAttention", "scaled_dot_product_attention"],
         "layers.decoder": ["Decoder", "DecoderLayer"],
@@ -49,5 +48,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "training.optimizer": ["TransformerAdam"],
         "training.schedule": ["CosineSchedule", "InverseSqrtSchedule", "TransformerSchedule"],
         "translation.loading": ["load_translator"],
+        "translation.translator": ["Translator"],
     },
 )

@@ -14,8 +14,8 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from tests.cli.command import assert_mistake
 from tests.eager import eagerly
-from tests.export.conftest import with_nothing_but
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
+from tests.translation.conftest import with_nothing_but
 from tf_transformer import make_batches
 from tf_transformer.evaluation.scores import evaluate_translations
 from tf_transformer.experiment import exporting, scoring

@@ -11,7 +11,7 @@ import regex
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.data.placeholders import PlaceholderPairs
 from tf_transformer.data.word_pairs import FEWEST, LARGEST_SHARE, LEAST, WORD, learn_word_pairs
-from tf_transformer.protection.placeholders import PLACEHOLDERS
+from tf_transformer.tokenizers.placeholders import PLACEHOLDERS
 
 PLACEHOLDER = re.compile("|".join(PLACEHOLDERS))
 

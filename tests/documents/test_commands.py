@@ -21,7 +21,7 @@ import yaml
 
 from tests.documents.reading import PAGES, PROGRAMS, ROOT, Command, blocks_of, commands_of, replaced, script_of
 from tests.eager import eagerly
-from tests.export.conftest import with_nothing_but
+from tests.translation.conftest import with_nothing_but
 from tf_transformer import __version__, cli
 from tf_transformer.commands import app
 from tf_transformer.distributed.cluster import read_cluster

@@ -29,8 +29,9 @@ LONG = {
 EAGER = {
     f"tf_transformer.{name}"
     for name in (
-        *("decoding.beam", "decoding.single", "export.translator", "parsing.parser", "tensorboard.samples"),
-        *("training.averaged_weights", "training.pace", "training.step_count", "translation.loading"),
+        *("decoding.beam", "decoding.single", "parsing.parser", "tensorboard.samples"),
+        *("training.averaged_weights", "training.pace", "training.step_count"),
+        *("translation.loading", "translation.translator"),
     )
 }
 

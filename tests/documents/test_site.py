@@ -25,7 +25,7 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 import tf_transformer
-from tests.export.test_signatures import SIGNATURES
+from tests.translation.test_signatures import SIGNATURES
 from tf_transformer import cli
 from tf_transformer.commands import app
 from tf_transformer.commands.app import READER_GONE

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tests.decoding import by_hand
 from tests.eager import eagerly
-from tests.export.conftest import OPTIONS
 from tests.tiny_run import PAIRS
+from tests.translation.conftest import OPTIONS
 from tf_transformer import Ensemble, Translator, UserError, export_saved_model, load_translator
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.experiment import export_run

@@ -17,17 +17,18 @@ import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from tests.cli.command import contents
-from tests.export.conftest import with_nothing_but
 from tests.parsing.random_parser import SENTENCES, make_parser
 from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export, tiny_run
+from tests.translation.conftest import with_nothing_but
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.export import Translator, export_saved_model, used_ops, version_folder
+from tf_transformer.export import export_saved_model, used_ops, version_folder
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.parsing.parser import Parser
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.loading import load_model
 from tf_transformer.tokenizers import TokenizerPair, train_tokenizers
+from tf_transformer.translation import Translator
 
 BATCHES = {
     "the issue's": [b"A man rides a bike.", b"", b"Hi"],

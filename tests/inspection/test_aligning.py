@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.export.conftest import ByDefinition
 from tests.tiny_run import PAIRS
+from tests.translation.conftest import ByDefinition
 from tf_transformer import UserError, load_translator
 from tf_transformer.inspection import aligning
 from tf_transformer.inspection.aligning import load_align

@@ -14,10 +14,10 @@ from tf_transformer import DecodingOptions, load_model
 from tf_transformer.decoding import Stepper, beam_search, shift_right
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run_marian
-from tf_transformer.export import Translator
 from tf_transformer.marian import import_marian
 from tf_transformer.recipe import load_recipe
 from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.translation import Translator
 
 TEXTS = ["A man sees a house.", "Our dog finds the green apple.", "unheard things"]
 

@@ -6,16 +6,17 @@ import pytest
 from tests.cli.command import assert_mistake
 from tests.decoding import by_hand
 from tests.eager import eagerly
-from tests.export.conftest import with_nothing_but
 from tests.marian.conftest import Imported
 from tests.marian.folders import TAGS, marian_ids, random_weights
 from tests.marian.test_importing import next_in_our_ids
 from tests.marian.tuned import tune
 from tests.server.running import client_of, serving
+from tests.translation.conftest import with_nothing_but
 from tf_transformer import DecodingOptions, load_model, load_translator
 from tf_transformer.experiment import export_run_ctranslate2
-from tf_transformer.export import Translator, export_saved_model
+from tf_transformer.export import export_saved_model
 from tf_transformer.model_card.facts import facts_of_run
+from tf_transformer.translation import Translator
 
 pytestmark = pytest.mark.thorough
 

@@ -11,16 +11,17 @@ import tensorflow as tf
 
 from tests.cli.command import COMMAND
 from tests.eager import eagerly
-from tests.export.conftest import with_nothing_but
 from tests.marian.tuned import tune
 from tests.tiny_run import PAIRS
+from tests.translation.conftest import with_nothing_but
 from tf_transformer import DecodingOptions, SmoothedCrossEntropy, cli, load_model
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import train
-from tf_transformer.export import Translator, export_saved_model
+from tf_transformer.export import export_saved_model
 from tf_transformer.export.ctranslate2 import export_ctranslate2
 from tf_transformer.recipe import load_recipe
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
+from tf_transformer.translation import Translator
 from tf_transformer.translation.loading import load_translate
 
 TEXTS = [">>deu<< A man sees a house.", "Our dog", "", "unheard 狗"]

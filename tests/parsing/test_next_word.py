@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 
-from tests.export.conftest import with_nothing_but
 from tests.parsing.random_parser import SENTENCES, assert_scores_are_those_of_the_trees, make_parser
 from tests.recipe.recipes import DEMO, refusal
+from tests.translation.conftest import with_nothing_but
 from tf_transformer import UserError
 from tf_transformer.export import export_ctranslate2, export_saved_model
 from tf_transformer.layers.next_word import NO_WORD

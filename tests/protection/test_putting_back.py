@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from tests.protection.written import SOURCE_WORDS, TARGET_WORDS, written
-from tf_transformer.protection.placeholders import PLACEHOLDERS
 from tf_transformer.protection.places import _count_tokens, _written
 from tf_transformer.protection.spans import take_out
+from tf_transformer.tokenizers.placeholders import PLACEHOLDERS
 
 pytestmark = pytest.mark.usefixtures("eager")
 

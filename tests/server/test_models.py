@@ -15,7 +15,6 @@ from tests.server.running import client_of, save_echo, serving_here, until
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.export.saved_model import OPTIONS_FILE
-from tf_transformer.export.signature_options import OPTION_TYPES
 from tf_transformer.server import lifecycle
 from tf_transformer.server import models as served
 from tf_transformer.server.app import create_app
@@ -25,6 +24,7 @@ from tf_transformer.server.requests import Refusal
 from tf_transformer.server.running import listen
 from tf_transformer.server.settings import Settings
 from tf_transformer.server.versions import SavedModelVersion, Version
+from tf_transformer.translation.signature_options import OPTION_TYPES
 from tf_transformer.translation.texts import Translation
 
 

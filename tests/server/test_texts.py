@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tf_transformer.protection.patterns import KEPT
 from tf_transformer.server.markup import html_parts, in_one_line, is_inline
-from tf_transformer.server.texts import _parts, translate_texts
+from tf_transformer.server.texts import _parts, translate_documents
 from tf_transformer.translation.texts import Translation
 
 PIECES = (
@@ -29,7 +29,7 @@ def copied(text: str, protect: bool) -> str:
 
     limits = SimpleNamespace(limits=SimpleNamespace(queue=1024))
     model = SimpleNamespace(version=SimpleNamespace(languages=("en", "de")), batcher=limits, translate=translate)
-    (translated,) = asyncio.run(translate_texts(model, [text], markup=True, protect=protect))
+    (translated,) = asyncio.run(translate_documents(model, [text], markup=True, protect=protect))
     return translated.text
 
 

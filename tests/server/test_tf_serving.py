@@ -15,9 +15,9 @@ from serving import client as serving_client
 from tests.bounded import SECONDS
 from tests.export.model_server import Model, serve
 from tests.export.test_serving import INPUTS, SERVING, SOURCES, TARGETS, inputs_of
-from tf_transformer.export.signature_options import OPTION_TYPES
 from tf_transformer.server import predict_json
 from tf_transformer.server.requests import Refusal
+from tf_transformer.translation.signature_options import OPTION_TYPES
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,15 @@ import pytest
 import tensorflow as tf
 
 from tests.bounded import SECONDS
-from tests.export.conftest import with_nothing_but
+from tests.translation.conftest import with_nothing_but
 from tf_transformer.decoding import DecodingOptions
-from tf_transformer.export import Translator, export_saved_model
-from tf_transformer.export.compiled import LENGTHS, ROWS
+from tf_transformer.export import export_saved_model
 from tf_transformer.export.saved_model import OPTIONS_FILE
 from tf_transformer.runs.loading import load_model
 from tf_transformer.server import versions
 from tf_transformer.server.versions import PAGE_SIGNATURES, WARM_UP_TEXTS, SavedModelVersion, Version
+from tf_transformer.translation import Translator
+from tf_transformer.translation.compiled import LENGTHS, ROWS
 
 ROWS_BY_BEAM = pytest.mark.parametrize(("beam_size", "rows"), [(1, (1, 2, 4, 8)), (4, (1, 2)), (9, (1,))])
 
@@ -44,7 +45,7 @@ def save_compiled(folder, beam_size):
 
 @ROWS_BY_BEAM
 def test_batches_of_few_hypotheses_are_asked_for(beam_size, rows, tmp_path):
-    """What an export of ours does when it is asked, tests/export/ have."""
+    """What an export of ours does when it is asked, tests/translation/ have."""
     save_compiled(tmp_path / "1", beam_size)
     version = SavedModelVersion(tmp_path / "1")
     version.warm_up()

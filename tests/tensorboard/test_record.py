@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.tensorboard.record import (
-    KINDS,
-    MAX_TOKENS,
-    DamagedRecord,
-    decode_header,
-    decode_layer,
-    encode,
-)
+from tf_transformer.inspection.kinds import KINDS
+from tf_transformer.tensorboard.record import MAX_TOKENS, DamagedRecord, decode_header, decode_layer, encode
 
 
 def weights(kinds, sizes, source, target, seed=0):

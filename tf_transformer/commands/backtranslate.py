@@ -97,7 +97,7 @@ def backtranslate(
     from tf_transformer.data.noise import Noise
     from tf_transformer.data.text_filters import PairLimits
     from tf_transformer.shards.back_translation import NOISED_BEAM, SOURCE, TARGET, back_translate
-    from tf_transformer.shards.job import Job, Translated
+    from tf_transformer.shards.job import Job, TranslateShard
     from tf_transformer.translation.loading import check_are_models
 
     changes = _decoding_options(method, beam_size, alpha, top_k, seed)
@@ -117,7 +117,7 @@ def backtranslate(
     check_is_no_file(model)
     check_are_models([model], engine)
 
-    def load_lines() -> Translated:
+    def load_lines() -> TranslateShard:
         optimise = monolingual.stat().st_size >= LONG
         translations = load_translations([model], changes, engine, batch_size, optimise=optimise)
         return lambda lines, advance: output_lines(

@@ -189,12 +189,12 @@ def translate(
     if not shards:
         _translate_stream(file, WINDOW_BATCHES * batch_size, load, shown, models, alignments)
         return
-    from tf_transformer.shards.job import Job, Translated, translate_in_shards
+    from tf_transformer.shards.job import Job, TranslateShard, translate_in_shards
 
     if file is None:
         raise UserError("--shards needs FILE: a shard is found by its place in a file; give one, plain or gzip")
 
-    def load_lines() -> Translated:
+    def load_lines() -> TranslateShard:
         translations = load(optimise=file.stat().st_size >= LONG)
         return lambda lines, advance: shown(str(file), lines, translations(lines, advance))
 

@@ -12,7 +12,7 @@ import regex
 
 from tf_transformer.data.pairs import DerivedPairs, Pairs
 from tf_transformer.data.word_pairs import WORD, learn_word_pairs
-from tf_transformer.protection.placeholders import PLACEHOLDERS
+from tf_transformer.tokenizers.placeholders import PLACEHOLDERS
 
 # So many pairs tell which words translate each other; more would take long.
 SAMPLE = 50_000

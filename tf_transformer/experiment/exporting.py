@@ -12,13 +12,13 @@ from tf_transformer.export.argos import export_argos, package_languages
 from tf_transformer.export.ctranslate2 import export_ctranslate2, import_ctranslate2
 from tf_transformer.export.destinations import free_folder, free_package, version_folder
 from tf_transformer.export.saved_model import export_saved_model
-from tf_transformer.export.translator import make_translator
 from tf_transformer.marian import export_marian
 from tf_transformer.model_card.facts import facts_of_ensemble, facts_of_run
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.ensemble import load_models
 from tf_transformer.runs.loading import load_model
+from tf_transformer.translation.making import make_translator
 
 
 def export_run(

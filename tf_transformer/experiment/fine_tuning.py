@@ -195,9 +195,8 @@ def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin
 
 def _mappings(old: TokenizerPair, new: TokenizerPair) -> dict[str, Any]:
     """Of each side which old tokens stand for the new ones; nothing where all tokens are the same."""
-    pairs = {"source": (old.source, new.source), "target": (old.target, new.target)}
-    if all(there.to_bytes() == here.to_bytes() for there, here in pairs.values()):
+    if old.same_as(new):
         return {}
-    mappings = {"source": map_tokens(*pairs["source"])}
-    mappings["target"] = mappings["source"] if old.joint and new.joint else map_tokens(*pairs["target"])
+    mappings = {"source": map_tokens(old.source, new.source)}
+    mappings["target"] = mappings["source"] if old.joint and new.joint else map_tokens(old.target, new.target)
     return mappings

@@ -15,7 +15,6 @@ from tf_transformer.data.lookup import find_pairs
 from tf_transformer.data.pairs import Pairs
 from tf_transformer.distributed.cluster import is_chief
 from tf_transformer.distributed.multi_worker import check_agreement, chief_first, is_multi_worker, worker_share
-from tf_transformer.export.translator import make_translator
 from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.checkpoints import Checkpoints
@@ -31,6 +30,7 @@ from tf_transformer.training.pace import Pace
 from tf_transformer.training.progress import ProgressBar
 from tf_transformer.training.step_count import EpochEnds
 from tf_transformer.training.step_faults import StepFaults
+from tf_transformer.translation.making import make_translator
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -162,9 +162,10 @@ def _train(
     training = Training(recipe, run, tokenizers, console, strategy)
     corpus = {split: getattr(data, split).manifest.fingerprint for split in ("train", "validation")}
     corpus |= splits.corpus_of_test
-    vocabularies = [tokenizer.to_bytes() for tokenizer in (tokenizers.source, tokenizers.target)]
     origins_record = origin.record() if origin else None
-    check_agreement(strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=vocabularies, origin=origins_record)
+    check_agreement(
+        strategy, recipe=recipe.flat(), corpus=corpus, vocabulary=tokenizers.checksum, origin=origins_record
+    )
     if not beginning.has_state:  # it was told when this training began
         tell_data(recipe, data, row_multiple, console)
     batches = recipe_batches(recipe, data, row_multiple)

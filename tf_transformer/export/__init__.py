@@ -1,8 +1,10 @@
 """Exports trained models, with their tokenizers, for serving: text in, text out."""
 
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+_of_this_folder, _, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "argos": ["export_argos"],
@@ -10,6 +12,18 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "ctranslate2_engine": ["load_ctranslate2"],
         "destinations": ["version_folder"],
         "saved_model": ["export_saved_model", "used_ops"],
-        "translator": ["Translator"],
     },
 )
+__all__ += ["Translator"]  # which lay here once
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Translator":
+        from tf_transformer.translation import Translator
+
+        return Translator
+    return _of_this_folder(name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -108,7 +108,7 @@ def check_model(model: SequenceModel, tokenizers: TokenizerPair) -> None:
     for key in "next_word", "tree_state":
         if getattr(model, key) is not None:
             raise UserError(f"CTranslate2 does not support model.{key}; export this as a SavedModel")
-    if tokenizers.target_kind == "brackets":
+    if tokenizers.for_parsing:
         raise UserError("CTranslate2 can't restrict its search to trees; export a parser as a SavedModel")
 
 

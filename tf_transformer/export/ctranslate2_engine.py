@@ -15,9 +15,9 @@ from tf_transformer.cores import cores
 from tf_transformer.decoding.options import DecodingOptions, check_positions
 from tf_transformer.errors import UserError, reason
 from tf_transformer.export.ctranslate2 import SETTINGS, TOKENIZER, import_ctranslate2
-from tf_transformer.export.signature_options import batch_of_strings
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.tokenizers import END_ID, PAD_ID, TokenizerPair
+from tf_transformer.translation.signature_options import batch_of_strings
 
 # The paper's score, and ids with the closing token
 Hypothesis = tuple[float, list[int]]

@@ -16,7 +16,7 @@ from tf_transformer.model_card.facts import Facts, facts_of_model
 from tf_transformer.model_card.files import write_card
 
 if TYPE_CHECKING:
-    from tf_transformer.export.translator import Translator
+    from tf_transformer.translation.translator import Translator
 
 OPTIONS_FILE = "decoding_options.json"
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tf_transformer.errors import check_is_list
-from tf_transformer.tensorboard.record import KINDS
+from tf_transformer.inspection.kinds import KINDS
 from tf_transformer.translation.loading import LoadSignature, load_function
 
 # What the signature translate_with_attention is: strings (batch,) -> tokens, attention weights, alignment and more

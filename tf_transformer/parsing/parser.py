@@ -5,12 +5,13 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tf_transformer.decoding import beam_search, length_penalty, shift_right
-from tf_transformer.export.search import lengths
-from tf_transformer.export.signature_options import Output, batch_of_strings
-from tf_transformer.export.translator import TEXT, Translator
 from tf_transformer.parsing.grammar import TreeGrammar
 from tf_transformer.parsing.linearization import WORD
 from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.translation.reading import read
+from tf_transformer.translation.search import lengths
+from tf_transformer.translation.signature_options import Output, batch_of_strings
+from tf_transformer.translation.translator import TEXT, Translator
 
 # What a tree takes beside its words: the root's two brackets, and the closing token.
 ROOT_AND_END = 3
@@ -68,7 +69,9 @@ class Parser(Translator):
         for bracket, word in (r"\(", "-LRB-"), (r"\)", "-RRB-"):
             text = tf.strings.regex_replace(text, bracket, word)
         words = tf.strings.split(text)
-        source_ids, _ = self._read(self.tokenizers.source, tf.strings.reduce_join(words, axis=1, separator=" "))
+        source_ids, _ = read(
+            self.tokenizers.source, tf.strings.reduce_join(words, axis=1, separator=" "), self.max_length
+        )
         counts = tf.cast(words.row_lengths(), tf.int32)
         ids, scores = self._best_tree(source_ids, counts)
         trees, left_out = self._brackets(ids, words)

@@ -16,9 +16,9 @@ from tf_transformer.parsing.scoring import score_trees
 from tf_transformer.parsing.tree import Tree
 
 if TYPE_CHECKING:
-    from tf_transformer.export.translator import Translator
     from tf_transformer.translation.loading import LoadSignature
     from tf_transformer.translation.texts import Translate, Translation
+    from tf_transformer.translation.translator import Translator
 
 NO_PARSER = "{}: a translation model, not a parser; give a model trained with task: parsing"
 

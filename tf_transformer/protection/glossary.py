@@ -13,7 +13,7 @@ from typing import Any
 
 from tf_transformer.errors import UserError, check_is_list
 from tf_transformer.protection.patterns import KEPT, QUANTITY_OR_EMOJI, WITHOUT_BLANKS, WORD_WITH_DIGIT
-from tf_transformer.protection.placeholders import CLOSING, OPENING
+from tf_transformer.tokenizers.placeholders import CLOSING, OPENING
 
 # They have a meaning in a mark: ⟦dog|Hund⟧.
 _RESERVED = f"{OPENING}|{CLOSING}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tf_transformer.protection.placeholders import CLOSING, OPENING
+from tf_transformer.tokenizers.placeholders import CLOSING, OPENING
 
 # What the user has marked comes out without the brackets: ⟦Hund⟧, or ⟦dog|Hund⟧, of which the model may read "dog".
 MARKED = f"{OPENING}[^{OPENING}{CLOSING}]*{CLOSING}"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_transformer.protection.patterns import MARKED, PARTS_OF_MARKED, PATTERN
-from tf_transformer.protection.placeholders import PLACEHOLDERS
+from tf_transformer.tokenizers.placeholders import PLACEHOLDERS
 
 # Around a span, while spans are looked for: control characters, which no text has.
 _BEGINS, _ENDS = "\x1d", "\x1e"

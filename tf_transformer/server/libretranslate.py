@@ -11,7 +11,7 @@ from starlette.routing import Route
 from tf_transformer.languages import UNKNOWN_LANGUAGE, language_name
 from tf_transformer.server.models import Models, ServedModel
 from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
-from tf_transformer.server.texts import translate_texts
+from tf_transformer.server.texts import translate_documents
 
 FORMATS = ("text", "html")
 MAX_ALTERNATIVES = 10
@@ -43,7 +43,7 @@ async def translate(request: Request) -> JSONResponse:
     protect = _flag(asked.get("protect"), "protect")
     model = _model_for(request.app.state.models, source, target)
 
-    translating = translate_texts(model, texts, text_format == "html", alternatives, protect)
+    translating = translate_documents(model, texts, text_format == "html", alternatives, protect)
     results = await unless_gone(request, translating)
     note(request, model.name, texts, [result.text for result in results])
     answer: dict[str, Any] = {"translatedText": [result.text for result in results]}

@@ -151,9 +151,9 @@ async def words(request: Request) -> JSONResponse:
 
 async def attention(request: Request) -> JSONResponse:
     """All attention weights of a pair, as TensorBoard's tab reads them."""
+    from tf_transformer.inspection.kinds import KINDS
     from tf_transformer.inspection.sentence import Inspection
     from tf_transformer.tensorboard.page import make_record
-    from tf_transformer.tensorboard.record import KINDS
 
     asked, model = await _asked(request)
     source, target = _pair(asked, request)
@@ -216,7 +216,7 @@ async def _translate(model: ServedModel, sentences: Sequence[str], prefixes: dic
 
 
 async def _with_options(model: ServedModel, text: str, prefix: str, **changes: Any) -> Translation:
-    from tf_transformer.export.signature_options import option_tensors
+    from tf_transformer.translation.signature_options import option_tensors
 
     options = option_tensors(model.version.options.changed(**changes))
     found = await model.call("translate_with_options", text=[text], prefix=[prefix], **options)

@@ -39,7 +39,7 @@ class Translated(NamedTuple):
     others: list[str]
 
 
-async def translate_texts(
+async def translate_documents(
     model: ServedModel, texts: Sequence[str], markup: bool = False, alternatives: int = 0, protect: bool = False
 ) -> list[Translated]:
     """Translates texts of any length, the sentences of all of them together.

@@ -173,7 +173,7 @@ class SavedModelVersion(Version):
             )
         if not options or not can_choose:  # there may be fewer translations than num_hypotheses
             return lambda texts: self._loaded.signatures["translate"](text=texts)
-        from tf_transformer.export.signature_options import with_options
+        from tf_transformer.translation.signature_options import with_options
 
         signature = self._loaded.signatures["translate_with_options"]
         return with_options(
@@ -207,14 +207,14 @@ class SavedModelVersion(Version):
     def _compile(self) -> None:
         import tensorflow as tf
 
-        from tf_transformer.export.compiled import rows_that_pay
+        from tf_transformer.translation.compiled import rows_that_pay
 
         shapes = product(rows_that_pay(self.options.beam_size), WARM_UP_LENGTHS)
         rows, lengths = (tf.constant(sizes, tf.int32) for sizes in zip(*shapes, strict=True))
         self._loaded.signatures["warm_up"](rows=rows, lengths=lengths)
 
     def _ask_as_page(self, name: str) -> None:
-        from tf_transformer.export.signature_options import option_values
+        from tf_transformer.translation.signature_options import option_values
 
         text = WARM_UP_TEXTS[:1]
         inputs = {"text": text, "source": text, "target": text, "prefix": [b""], "prefix_ids": [[]], "count": 1}

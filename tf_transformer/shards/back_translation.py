@@ -17,7 +17,7 @@ from tf_transformer.files.as_json import as_json
 from tf_transformer.files.checksums import digest
 from tf_transformer.files.whole import PARTIAL, folder_written_once
 from tf_transformer.shards.folder import ShardFolder
-from tf_transformer.shards.job import Job, Translated, translate_missing
+from tf_transformer.shards.job import Job, TranslateShard, translate_missing
 from tf_transformer.shards.manifest import MANIFEST, check_folder, check_same, make_manifest
 from tf_transformer.shards.source import Source
 from tf_transformer.terminal.arguments import check_can_be_made
@@ -34,7 +34,7 @@ def back_translate(
     out: Path,
     job: Job | None,
     described: Mapping[str, Any],
-    load: Callable[[], Translated],
+    load: Callable[[], TranslateShard],
     limits: PairLimits,
     min_score: float | None,
     noise: Noise,

@@ -19,7 +19,7 @@ from tf_transformer.terminal.lines import progress_bar
 from tf_transformer.terminal.notes import notes
 
 # Makes lines of output of a shard's lines, which have their numbers; calls what it is given with lines that are done.
-Translated = Callable[[list[tuple[int, str]], Callable[[int], None]], Iterable[bytes]]
+TranslateShard = Callable[[list[tuple[int, str]], Callable[[int], None]], Iterable[bytes]]
 
 
 class Job(NamedTuple):
@@ -53,7 +53,7 @@ def translate_in_shards(
     job: Job | None,
     output: Path | None,
     described: Mapping[str, Any],
-    load: Callable[[], Translated],
+    load: Callable[[], TranslateShard],
 ) -> None:
     """Translates what is missing of a job's shards; where all of them are there, writes the joined translation.
 
@@ -95,7 +95,7 @@ def translate_in_shards(
 
 
 def translate_missing(
-    shards: ShardFolder, manifest: dict[str, Any], job: Job | None, load: Callable[[], Translated]
+    shards: ShardFolder, manifest: dict[str, Any], job: Job | None, load: Callable[[], TranslateShard]
 ) -> int:
     """Translates what is missing of a job's shards; gives the number of those that are left to other jobs.
 
@@ -107,12 +107,12 @@ def translate_missing(
     """
     source, missing = shards.source, shards.missing(*job) if job else shards.missing()
     if missing:
-        translated = load()
+        translate = load()
         begin(shards.path, manifest)
         with _telling(sum(map(source.lines_of, missing)), len(source)) as (advance, tell):
             for index in missing:
                 began = time.perf_counter()
-                shards.write(index, translated(source.shard(index), advance))
+                shards.write(index, translate(source.shard(index), advance))
                 tell(index, source.lines_of(index), time.perf_counter() - began)
     if left := len(shards.missing()):
         notes.print(f"{left:,} of {len(source):,} shards are left to other jobs")

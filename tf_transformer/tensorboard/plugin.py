@@ -12,8 +12,9 @@ from typing import Any
 from tensorboard.plugins import base_plugin
 from werkzeug import Request, Response
 
+from tf_transformer.inspection.kinds import KINDS
 from tf_transformer.tensorboard.events import Index
-from tf_transformer.tensorboard.record import KINDS, PLUGIN, DamagedRecord
+from tf_transformer.tensorboard.record import PLUGIN, DamagedRecord
 
 STATIC = Path(__file__).parent / "static"
 PATIENCE = 1  # seconds

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from tf_transformer.inspection.kinds import KINDS
+
 PLUGIN = "attention"
 FORMAT = "tf_transformer.attention/1"
-
-# What attends to what: encoder self-attention, decoder self-attention, encoder-decoder attention.
-KINDS = ("encoder", "decoder", "cross")
 
 # A side with more tokens is cut. A sentence of so many, in 6 layers of 8 heads, takes 19 MB before compression.
 MAX_TOKENS = 256

@@ -22,9 +22,9 @@ from tf_transformer.training.validation_bleu import ValidationBleu
 from tf_transformer.translation.texts import translate_texts
 
 if TYPE_CHECKING:
-    from tf_transformer.export.translator import Translator
     from tf_transformer.recipe import Recipe
     from tf_transformer.runs.directory import RunDirectory
+    from tf_transformer.translation.translator import Translator
 
 
 def tensorboard_callbacks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from os import PathLike
 from pathlib import Path
@@ -43,22 +44,32 @@ class TokenizerPair(tf.Module):
 
     def __init__(self, source: Tokenizer, target: Tokenizer, kind: str, target_kind: str | None = None) -> None:
         super().__init__()
-        # A parser's trees have a token for each word of the sentence.
-        self.source = source.for_whole_words() if target_kind == "brackets" else source
-        self.target = target
         self.kind = kind
         self.target_kind = target_kind or kind
+        # A parser's trees have a token for each word of the sentence.
+        self.source = source.for_whole_words() if self.for_parsing else source
+        self.target = target
 
     @property
     def joint(self) -> bool:
         return self.source is self.target
 
+    @property
+    def for_parsing(self) -> bool:
+        """Whether they are a parser's, whose target is trees."""
+        return self.target_kind == "brackets"
+
+    @property
+    def checksum(self) -> str:
+        """Tells them from any others, by their kinds and vocabularies; prepared data is known by it."""
+        digest = hashlib.sha256(f"{self.kind} {self.target_kind}".encode())
+        for tokenizer in (self.source, self.target):
+            digest.update(hashlib.sha256(tokenizer.to_bytes()).digest())
+        return digest.hexdigest()
+
     def same_as(self, other: TokenizerPair) -> bool:
         """Whether another pair gives the same ids for any text, being made of the same vocabularies."""
-        return self._content() == other._content()
-
-    def _content(self) -> tuple[str, str, bytes, bytes]:
-        return self.kind, self.target_kind, self.source.to_bytes(), self.target.to_bytes()
+        return self.checksum == other.checksum
 
     def save(self, directory: str | PathLike) -> None:
         """Writes plain files: `tokenizer.json`, a `.model` or `.txt` for each vocabulary, and their checksums.

@@ -12,8 +12,8 @@ from sentencepiece import SentencePieceProcessor
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer as text_ops
 
 from tf_transformer.errors import UserError, check_is_list
-from tf_transformer.protection.placeholders import PLACEHOLDERS
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID, Tokenizer
+from tf_transformer.tokenizers.placeholders import PLACEHOLDERS
 
 # What nmt_nfkc, SentencePiece's usual normal form, makes a blank of.
 _BLANKS = r"[\s\p{Z}\x{061C}\x{200B}\x{200C}\x{200E}\x{200F}\x{2581}\x{FEFF}\x{FFFD}]+"

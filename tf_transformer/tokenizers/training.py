@@ -6,10 +6,10 @@ import random
 from collections.abc import Iterable, Iterator
 
 from tf_transformer.errors import UserError
-from tf_transformer.protection.placeholders import PLACEHOLDERS
 from tf_transformer.tokenizers.brackets import BracketTokenizer
 from tf_transformer.tokenizers.kinds import TOKENIZER_KINDS
 from tf_transformer.tokenizers.pair import TokenizerPair
+from tf_transformer.tokenizers.placeholders import PLACEHOLDERS
 from tf_transformer.tokenizers.vocabulary import learn
 
 # A larger corpus is sampled: this many pairs tell a vocabulary's statistics, and bound the memory.

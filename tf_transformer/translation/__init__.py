@@ -1,4 +1,4 @@
-"""Translating texts with a run, a SavedModel or another engine's model."""
+"""Translating texts: the `Translator`, and the same with a SavedModel or another engine's model."""
 
 import lazy_loader
 
@@ -8,5 +8,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "loading": ["load_translate", "load_translator"],
         "paragraphs": ["Paragraph", "translate_paragraphs"],
         "texts": ["Translation", "translate_texts"],
+        "translator": ["Translator"],
     },
 )

@@ -18,7 +18,7 @@ from tf_transformer.translation.texts import Translate
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
-    from tf_transformer.export.translator import Translator
+    from tf_transformer.translation.translator import Translator
 
 # What loads a SavedModel's signature: its folder, the name -> a function of the inputs, None if there is none
 LoadSignature = Callable[[Path, str], Callable[..., dict[str, Any]] | None]
@@ -122,9 +122,9 @@ def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **opt
     for each in paths:
         if not is_run(each):
             raise UserError(_no_run(each, several=len(paths) > 1))
-    from tf_transformer.export.translator import make_translator
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs.ensemble import load_models
+    from tf_transformer.translation.making import make_translator
 
     runs = [RunDirectory.of_model(each) for each in paths]
     decoding = load_recipe(runs[0].recipe).evaluation.decoding_options().changed(**options)
@@ -252,7 +252,7 @@ def _load_with_tensorflow(path: Path, name: str) -> Callable[..., dict[str, Any]
 
 
 def _load_saved_model(path: Path, changes: dict[str, Any], load: LoadSignature | None) -> Translate:
-    from tf_transformer.export.signature_options import OPTION_TYPES, with_options
+    from tf_transformer.translation.signature_options import OPTION_TYPES, with_options
 
     if _are_its_own(path, changes):
         signature = load_signature(path, "translate", load)

@@ -7,7 +7,6 @@ Python's lock: two threads tokenise 1.8 times as fast as one, and neither start 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 import json
 import shutil
@@ -81,7 +80,7 @@ def prepare_pairs(
         UserError: `pairs` can't be read, or the folder can't be written, or it holds something else.
     """
     check_limits(max_length, max_ratio)
-    settings = {**settings, "max_length": max_length, "max_ratio": max_ratio, "tokenizer": checksum_of(tokenizers)}
+    settings = {**settings, "max_length": max_length, "max_ratio": max_ratio, "tokenizer": tokenizers.checksum}
     settings = json.loads(json.dumps(settings))  # as the manifest has them
     with told_in_one_line(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -125,14 +124,6 @@ def fingerprint_there(folder: Path, state: list | None, settings: dict[str, Any]
         if of_texts == json.loads(json.dumps(settings)):
             return manifest.fingerprint
     return None
-
-
-def checksum_of(tokenizers) -> str:
-    """Tells two tokenizers from any others."""
-    digest = hashlib.sha256(f"{tokenizers.kind} {tokenizers.target_kind}".encode())
-    for tokenizer in (tokenizers.source, tokenizers.target):
-        digest.update(hashlib.sha256(tokenizer.to_bytes()).digest())
-    return digest.hexdigest()
 
 
 @contextmanager

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.export.conftest import with_nothing_but
 from tests.tiny_run import PAIRS, tiny_run
+from tests.translation.conftest import with_nothing_but
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.export import Translator, export_saved_model
-from tf_transformer.export.compiled import CompiledSearch
+from tf_transformer.export import export_saved_model
 from tf_transformer.runs.loading import load_model
+from tf_transformer.translation import Translator
+from tf_transformer.translation.compiled import CompiledSearch
 
 TEXTS = [source for source, _ in PAIRS[:5]] + ["Our dog", "green! houses, love; a man's apple", "", "A man"]
 # More tokens than 16.

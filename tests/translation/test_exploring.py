@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 
 from tests.eager import eagerly
-from tests.export.conftest import OPTIONS, with_options
 from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_run
+from tests.translation.conftest import OPTIONS, with_options
 from tf_transformer.decoding import DecodingOptions
-from tf_transformer.export import Translator
-from tf_transformer.export.exploring import SEARCH_OPTIONS
 from tf_transformer.runs.loading import load_model
 from tf_transformer.tokenizers.base import END_ID, PAD_ID
+from tf_transformer.translation import Translator
+from tf_transformer.translation.exploring import SEARCH_OPTIONS
 
 SOURCES, TARGETS = zip(*PAIRS, strict=True)
 

@@ -10,8 +10,8 @@ from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.export import Translator
 from tf_transformer.tokenizers.base import END_ID
+from tf_transformer.translation import Translator
 
 # The last two it has never seen: there the hypotheses are near each other.
 TEXTS = [PAIRS[5][0], "Our dog", "green! houses, love; a man's apple"]

@@ -5,14 +5,14 @@ import pytest
 import tensorflow as tf
 
 from tests import reference
-from tests.export.conftest import ByDefinition
+from tests.translation.conftest import ByDefinition
 from tf_transformer import Transformer
 from tf_transformer.decoding import DecodingOptions
-from tf_transformer.export import Translator
 from tf_transformer.tokenizers import TokenizerPair, WordPieceTokenizer
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID
+from tf_transformer.translation import Translator
 
-# tests/export/test_bad_input.py replaces unknown tokens in a graph.
+# tests/translation/test_bad_input.py replaces unknown tokens in a graph.
 pytestmark = pytest.mark.usefixtures("eager")
 
 SPECIAL = ["[PAD]", "[UNK]", "[START]", "[END]"]

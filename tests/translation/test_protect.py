@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.export.conftest import with_options
 from tests.tiny_run import PAIRS
+from tests.translation.conftest import with_options
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.export import Translator
 from tf_transformer.protection.glossary import Glossary
+from tf_transformer.translation import Translator
 
 pytestmark = pytest.mark.usefixtures("eager")
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from tf_transformer.decoding import DecodingOptions, shift_right
 from tf_transformer.decoding.candidates import likeliest
 from tf_transformer.decoding.trace import FATES, Record, read_trace
-from tf_transformer.export.search import lengths
-from tf_transformer.export.signature_options import OPTION_TYPES, PREFIX_LENGTH, Output, check_prefixes, option_tensors
 from tf_transformer.protection.spans import nothing_taken
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
-
-if TYPE_CHECKING:
-    from tf_transformer.export.translator import Translator
+from tf_transformer.translation.reading import read
+from tf_transformer.translation.search import Search, lengths
+from tf_transformer.translation.signature_options import (
+    OPTION_TYPES,
+    PREFIX_LENGTH,
+    Output,
+    check_prefixes,
+    option_tensors,
+)
+from tf_transformer.translation.writing import Writer
 
 # Those of the decoding options that say how a beam search goes.
 SEARCH_OPTIONS = "beam_size", "num_hypotheses", "alpha", "min_length", "max_length"
@@ -25,10 +29,26 @@ PREFIX_ROWS = "prefix_ids must have one row for each text; give one of no column
 PREFIX_IDS = "prefix_ids must be ids of target tokens, from 0 to one less than the vocabulary's size"
 
 
-class Exploring:
-    """The functions of a `Translator`, which is a subclass, that look into a translation."""
+class Explorer:
+    """Looks into the translations of a model.
 
-    def _exploring_functions(self: Translator) -> dict[str, tf.types.experimental.PolymorphicFunction]:
+    Args:
+        writer: what writes them as texts.
+        search: what finds them.
+        search_with_options: the graph of `Search.with_options`, which a translator's other functions have too.
+    """
+
+    def __init__(
+        self, writer: Writer, search: Search, search_with_options: tf.types.experimental.PolymorphicFunction
+    ) -> None:
+        self.tokenizers = writer.tokenizers
+        self.max_length = search.max_length
+        self.options = search.options
+        self._writer = writer
+        self._search = search
+        self._search_with_options = search_with_options
+
+    def functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
         """The graphs, by the names of their signatures."""
 
         def graph(function: object, strings: str, *others: tf.TensorSpec) -> tf.types.experimental.PolymorphicFunction:
@@ -43,28 +63,28 @@ class Exploring:
             "translate_with_search": graph(self._translate_with_search, "text prefix", *options),
         }
 
-    def _attention_of_pair(self: Translator, source: tf.Tensor, target: tf.Tensor) -> Output:
-        source_ids, source_truncated = self._read(self.tokenizers.source, source)
-        target_ids, target_truncated = self._read(self.tokenizers.target, target)
+    def _attention_of_pair(self, source: tf.Tensor, target: tf.Tensor) -> Output:
+        source_ids, source_truncated = read(self.tokenizers.source, source, self.max_length)
+        target_ids, target_truncated = read(self.tokenizers.target, target, self.max_length)
         return {
             "target_ids": target_ids,
             "truncated": source_truncated | target_truncated,
-            **self._looked_at(source_ids, target_ids),
+            **self.looked_at(source_ids, target_ids),
         }
 
-    def _looked_at(self: Translator, source_ids: tf.Tensor, target_ids: tf.Tensor) -> Output:
+    def looked_at(self, source_ids: tf.Tensor, target_ids: tf.Tensor) -> Output:
         """The tokens of texts and their translations, the attention between them and the alignment."""
-        attention = self._attend(source_ids, target_ids)
+        attention = self._writer.attend(source_ids, target_ids)
         return {
             "source_tokens": self.tokenizers.source.piece_texts(source_ids),
             "target_tokens": self.tokenizers.target.piece_texts(target_ids),
             **{f"{kind}_attention": weights for kind, weights in attention.items()},
-            "alignment": self._align(attention, source_ids, target_ids),
+            "alignment": self._writer.align(attention, source_ids, target_ids),
         }
 
-    def _next_tokens(self: Translator, text: tf.Tensor, prefix_ids: tf.Tensor, count: tf.Tensor) -> Output:
+    def _next_tokens(self, text: tf.Tensor, prefix_ids: tf.Tensor, count: tf.Tensor) -> Output:
         target = self.tokenizers.target
-        source_ids, truncated = self._read(self.tokenizers.source, text)
+        source_ids, truncated = read(self.tokenizers.source, text, self.max_length)
         checks = [
             tf.debugging.assert_equal(tf.shape(prefix_ids)[0], tf.size(text), PREFIX_ROWS),
             tf.debugging.assert_less(prefix_ids, target.vocab_size, PREFIX_IDS),
@@ -85,7 +105,9 @@ class Exploring:
         sources = tf.gather(source_ids, row)
         # A token that is the last which the translation may have ends it.
         room = lengths(prefixes) < self._search.limits(sources, self.max_length)
-        found, *_ = self._any(sources, tf.where(room[:, None], prefixes, PAD_ID), False, *options.values())
+        found, *_ = self._search_with_options(
+            sources, tf.where(room[:, None], prefixes, PAD_ID), False, *options.values()
+        )
         translations = tf.where(room, target.detokenize(found[:, 0]), target.detokenize(prefixes))
         is_text = (tf.math.count_nonzero(source_ids, axis=1) > 1)[:, None]  # more than the closing token
         return {
@@ -96,38 +118,38 @@ class Exploring:
             "truncated": truncated,
         }
 
-    def _unrepeated(self: Translator) -> DecodingOptions:
+    def _unrepeated(self) -> DecodingOptions:
         """The defaults, but for the n-grams that may not come twice: no input of these signatures says so."""
         return DecodingOptions(no_repeat_ngram_size=self.options.no_repeat_ngram_size)
 
     def _likeliest(
-        self: Translator, source_ids: tf.Tensor, prefix: tf.RaggedTensor, count: tf.Tensor
+        self, source_ids: tf.Tensor, prefix: tf.RaggedTensor, count: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The likeliest tokens behind each prefix: their log-probabilities and ids, each (batch, count)."""
         position = tf.cast(prefix.row_lengths(), tf.int32)
         # One column more: the next token's.
         inputs = shift_right(tf.pad(prefix.to_tensor(), [[0, 0], [0, 1]]), START_ID)
         with self._search.weights_in_use():
-            logits = self.model((source_ids, inputs), training=False)
+            logits = self._search.model((source_ids, inputs), training=False)
         logits = tf.gather(logits, position, batch_dims=1)
         log_probs, ids = likeliest(logits, count, position[:, None], END_ID, self.options.min_length)
         # Those that are not allowed stand among the others.
         log_probs, order = tf.math.top_k(log_probs, count)
         return log_probs, tf.gather(ids, order, batch_dims=1)
 
-    def _translate_with_search(self: Translator, text: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> Output:
+    def _translate_with_search(self, text: tf.Tensor, prefix: tf.Tensor, *values: tf.Tensor) -> Output:
         options = option_tensors(self._unrepeated()) | dict(zip(SEARCH_OPTIONS, values, strict=True))
-        source_ids, truncated = self._read(self.tokenizers.source, text)
+        source_ids, truncated = read(self.tokenizers.source, text, self.max_length)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
         with tf.control_dependencies([check_prefixes(prefix, text)]):
-            ids, scores, *record = self._any(source_ids, prefix_ids, True, *options.values())
+            ids, scores, *record = self._search_with_options(source_ids, prefix_ids, True, *options.values())
         most = tf.where(options["max_length"] > 0, options["max_length"], self.max_length)
         limits = self._search.limits(source_ids, most)
         trace = read_trace(Record(*record), ids[:, 0], limits, END_ID, options["alpha"], self.options.length_offset)
         steps = tf.reduce_sum(tf.cast(tf.reduce_any(trace.tokens != 0, axis=[0, 2]), tf.int32))
         tokens, parents, log_probs, token_scores, bounds, fates, wins = (each[:, :steps] for each in trace)
         return {
-            "translation": self._write(nothing_taken(text), source_ids, ids, False, False),
+            "translation": self._writer.write(nothing_taken(text), source_ids, ids, False, False),
             "score": scores,
             "truncated": truncated,
             "token": self.tokenizers.target.piece_texts(tokens),

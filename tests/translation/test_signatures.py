@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tests.eager import eagerly
-from tests.export.conftest import OPTIONS, with_options
 from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export
+from tests.translation.conftest import OPTIONS, with_options
 
 SOURCES, TARGETS = zip(*PAIRS, strict=True)
 # Some that it knows, of several lengths, nothing, and what it has never seen.

@@ -22,8 +22,8 @@ from tf_transformer.decoding import (
 )
 from tf_transformer.decoding.interface import derived_from_weights
 from tf_transformer.decoding.options import check_options
-from tf_transformer.export.signature_options import OPTION_TYPES, POSITIONS, PREFIX_LENGTH, Output, option_tensors
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
+from tf_transformer.translation.signature_options import OPTION_TYPES, POSITIONS, PREFIX_LENGTH, Output, option_tensors
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.interface import Stepping

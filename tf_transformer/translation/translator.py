@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from tf_transformer.backend import check_is_tensorflow
-from tf_transformer.decoding import DecodingOptions, align, score_tokens
+from tf_transformer.decoding import DecodingOptions, score_tokens
 from tf_transformer.decoding.options import check_positions
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
-from tf_transformer.export.compiled import CompiledSearch, rows_that_pay
-from tf_transformer.export.exploring import Exploring
-from tf_transformer.export.search import Search, either, lengths
-from tf_transformer.export.signature_options import (
+from tf_transformer.tokenizers.base import START_ID
+from tf_transformer.translation.compiled import CompiledSearch, rows_that_pay
+from tf_transformer.translation.exploring import Explorer
+from tf_transformer.translation.reading import read
+from tf_transformer.translation.search import Search, either, lengths
+from tf_transformer.translation.signature_options import (
     OPTION_TYPES,
     PREFIX_PROTECTED,
     Output,
@@ -29,19 +31,16 @@ from tf_transformer.export.signature_options import (
     option_tensors,
     with_options,
 )
-from tf_transformer.protection.places import find_places
-from tf_transformer.protection.putting_back import put_back
-from tf_transformer.protection.spans import Taken, nothing_taken, take_out
-from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
+from tf_transformer.translation.writing import Writer
 
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
-    from tf_transformer.tokenizers import Tokenizer, TokenizerPair
+    from tf_transformer.tokenizers import TokenizerPair
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 
 
-class Translator(Exploring, tf.Module):
+class Translator(tf.Module):
     """Translates batches of text, scores translations, and shows what the model attends to.
 
     Args:
@@ -201,14 +200,10 @@ class Translator(Exploring, tf.Module):
             known = {"protect": protect, "replace_unknown": replace_unknown, "sampled": sampled}
             return graph(partial(self._translate_with_options, known=known), *with_prefix)
 
-        # What writes translations is a graph of its own for each way of writing, which all signatures share.
-        @cache
-        def writer(protect: bool, replace_unknown: bool) -> Any:
-            write = partial(self._text_of, protect=protect, replace_unknown=replace_unknown)
-            return graph(write, Taken.specs(), matrix, tf.TensorSpec([None, None, None], tf.int32))
-
-        self._graph_for, self._writer = graph_for, writer
+        self._graph_for = graph_for
         self._attend = graph(search.attention, matrix, matrix)
+        self._writer = Writer(self.model, self.tokenizers, self.options, self._attend)
+        self._explorer = Explorer(self._writer, search, self._any)
         return {
             "translate": graph(self._translate, TEXT),
             "translate_nbest": graph(self._translate_nbest, TEXT),
@@ -219,16 +214,16 @@ class Translator(Exploring, tf.Module):
             ),
             "tokenize": graph(self._tokenize, TEXT),
             "detokenize": graph(self._detokenize, tf.TensorSpec([None, None], tf.int32, name="ids")),
-            **self._exploring_functions(),
+            **self._explorer.functions(),
             **warm_up,
         }
 
     def _translate(self, text: tf.Tensor) -> Output:
-        taken = self._taken(text)
-        source_ids, truncated = self._read(self.tokenizers.source, taken.text)
+        taken = self._writer.taken(text)
+        source_ids, truncated = read(self.tokenizers.source, taken.text, self.max_length)
         ids, scores = self._best(source_ids)
         return {
-            "translation": self._write(taken, source_ids, ids)[:, 0],
+            "translation": self._writer.write(taken, source_ids, ids)[:, 0],
             "score": scores[:, 0],
             "truncated": truncated,
         }
@@ -241,16 +236,16 @@ class Translator(Exploring, tf.Module):
         return self.functions["translate_with_options"](text, no_prefix, *tensors.values())
 
     def _translate_with_attention(self, text: tf.Tensor) -> Output:
-        taken = self._taken(text)
-        source_ids, truncated = self._read(self.tokenizers.source, taken.text)
+        taken = self._writer.taken(text)
+        source_ids, truncated = read(self.tokenizers.source, taken.text, self.max_length)
         ids, scores = self._best(source_ids)
         ids = ids[:, 0]
         ids = ids[:, : tf.reduce_max(tf.concat([lengths(ids), [0]], axis=0))]
         return {
-            "translation": self._write(taken, source_ids, ids[:, None])[:, 0],
+            "translation": self._writer.write(taken, source_ids, ids[:, None])[:, 0],
             "score": scores[:, 0],
             "truncated": truncated,
-            **self._looked_at(source_ids, ids),
+            **self._explorer.looked_at(source_ids, ids),
         }
 
     def _translate_with_options(
@@ -258,8 +253,8 @@ class Translator(Exploring, tf.Module):
     ) -> Output:
         chosen = dict(zip(OPTION_TYPES, options, strict=True)) | (known or {})
         protect, replace_unknown = chosen["protect"], chosen["replace_unknown"]
-        taken = either(protect, lambda wanted: self._taken(text, wanted))
-        source_ids, truncated = self._read(self.tokenizers.source, taken.text)
+        taken = either(protect, lambda wanted: self._writer.taken(text, wanted))
+        source_ids, truncated = read(self.tokenizers.source, taken.text, self.max_length)
         prefix_ids = self.tokenizers.target.tokenize(prefix).to_tensor()
         checks = [
             check_prefixes(prefix, text),
@@ -273,15 +268,15 @@ class Translator(Exploring, tf.Module):
         ids, scores, *_ = found
 
         def written(protected: bool) -> tf.Tensor:
-            return either(replace_unknown, lambda wanted: self._write(taken, source_ids, ids, protected, wanted))
+            return either(replace_unknown, lambda wanted: self._writer.write(taken, source_ids, ids, protected, wanted))
 
         # Where there are fewer than were asked for, the rest has no spans either.
         translation = tf.where(scores > -float("inf"), either(protect, written), "")
         return {"translation": translation, "score": scores, "truncated": truncated}
 
     def _score(self, source: tf.Tensor, target: tf.Tensor) -> Output:
-        source_ids, source_truncated = self._read(self.tokenizers.source, source)
-        target_ids, target_truncated = self._read(self.tokenizers.target, target)
+        source_ids, source_truncated = read(self.tokenizers.source, source, self.max_length)
+        target_ids, target_truncated = read(self.tokenizers.target, target, self.max_length)
         with self._search.weights_in_use():
             scores = score_tokens(self.model, source_ids, target_ids, START_ID)
         return {
@@ -301,81 +296,6 @@ class Translator(Exploring, tf.Module):
     def _detokenize(self, ids: tf.Tensor) -> Output:
         return {"text": self.tokenizers.target.detokenize(ids)}
 
-    def _read(self, tokenizer: Tokenizer, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Maps texts to ids, int32 (batch, length), with the closing token; and tells which were cut."""
-        tokens = tokenizer.tokenize(text)
-        numbers = tf.cast(tokens.row_lengths(), tf.int32)
-        most = self.max_length - 1  # one position is the closing token's
-        ends = tf.minimum(numbers, most)
-        width = tf.maximum(tf.reduce_max(ends), 0) + 1  # 1 where there is no text
-        ids = tokens.to_tensor(PAD_ID, shape=tf.stack([-1, width]))
-        return tf.where(tf.range(width) == ends[:, None], END_ID, ids), numbers > most
-
-    def _taken(self, text: tf.Tensor, protect: bool | None = None) -> Taken:
-        """What the model reads of texts, and what is kept from it; the translator's own options unless given."""
-        protect = self.options.protect if protect is None else protect
-        return take_out(text, self._has_placeholders) if protect else nothing_taken(text)
-
-    @property
-    def _has_placeholders(self) -> bool:
-        """Whether the model has learned what placeholders are."""
-        return bool(self.tokenizers.source.placeholder_ids and self.tokenizers.target.placeholder_ids)
-
-    def _write(
-        self,
-        taken: Taken,
-        source_ids: tf.Tensor,
-        ids: tf.Tensor,
-        protect: bool | None = None,
-        replace_unknown: bool | None = None,
-    ) -> tf.Tensor:
-        """Maps ids (batch, hypotheses, length) to texts (batch, hypotheses), with its own options unless given."""
-        protect = self.options.protect if protect is None else protect
-        replace_unknown = self.options.replace_unknown if replace_unknown is None else replace_unknown
-        return self._writer(protect, replace_unknown)(taken, source_ids, ids)
-
-    def _text_of(
-        self, taken: Taken, source_ids: tf.Tensor, ids: tf.Tensor, protect: bool, replace_unknown: bool
-    ) -> tf.Tensor:
-        target = self.tokenizers.target
-        shape = tf.shape(ids)[:2]
-        flat = tf.reshape(ids, [shape[0] * shape[1], tf.shape(ids)[2]])
-        if not (protect or replace_unknown):
-            return tf.reshape(target.detokenize(flat), shape)
-        row = tf.repeat(tf.range(shape[0]), shape[1])
-        source_ids, taken = tf.gather(source_ids, row), taken.rows(row)
-        alignment = self._align(self._attend(source_ids, flat), source_ids, flat)
-        words = self._aligned_words(taken.text, alignment) if replace_unknown else None
-        if not protect:
-            return tf.reshape(target.detokenize_with(flat, words), shape)
-
-        # A column more, so that there is one.
-        flat, alignment = (tf.pad(each, [[0, 0], [0, 1]]) for each in (flat, alignment))
-
-        def text_of(tokens: tf.RaggedTensor) -> tf.Tensor:
-            parts = tokens.with_values(tf.gather(tf.reshape(flat, [-1]), tokens.values))
-            if words is None:
-                return target.detokenize(parts)
-            padded = tf.reshape(tf.pad(words, [[0, 0], [0, 1]]), [-1])
-            return target.detokenize_with(
-                parts.to_tensor(), tokens.with_values(tf.gather(padded, tokens.values)).to_tensor()
-            )
-
-        places = find_places(taken, self.tokenizers.source, target, source_ids, flat, alignment)
-        return tf.reshape(put_back(taken, places, target.begins_word(flat), text_of), shape)
-
-    def _align(self, attention: dict[str, tf.Tensor], source_ids: tf.Tensor, target_ids: tf.Tensor) -> tf.Tensor:
-        """For each target token the place of a source token, or -1; see `align`."""
-        return align(attention["cross"], source_ids, target_ids, END_ID, self.model.alignment_head)
-
-    def _aligned_words(self, text: tf.Tensor, alignment: tf.Tensor) -> tf.Tensor:
-        """The word of the text that each token of its translation is aligned to, string (batch, length)."""
-        words, word_of_token = self.tokenizers.source.words(text)
-        # The closing token is no word's; where it is all there is, nothing is unknown.
-        word_of_token = tf.pad(word_of_token, [[0, 0], [0, 1]])
-        place = tf.gather(word_of_token, tf.maximum(alignment, 0), batch_dims=1)
-        return tf.gather(tf.pad(words.to_tensor(), [[0, 0], [0, 1]]), place, batch_dims=1)
-
 
 def _check_vocabularies(model: SequenceModel, tokenizers: TokenizerPair) -> None:
     """Raises a UserError where one side has tokens that the other does not know.
@@ -391,21 +311,3 @@ def _check_vocabularies(model: SequenceModel, tokenizers: TokenizerPair) -> None
                 f"the model has {in_model} {side} tokens and the {side} tokenizer {size}; give the tokenizers that the "
                 f"model was trained with, or make and train a model with {argument}={size}"
             )
-
-
-def make_translator(
-    model: SequenceModel,
-    tokenizers: TokenizerPair,
-    options: DecodingOptions | None = None,
-    half: bool = False,
-    compiled: bool = False,
-) -> Translator:
-    """Makes a `Translator`; a `Parser`, whose search is not compiled, where what the model writes is trees.
-
-    See there for the arguments.
-    """
-    if tokenizers.target_kind == "brackets":
-        from tf_transformer.parsing.parser import Parser
-
-        return Parser(model, tokenizers, options, half)
-    return Translator(model, tokenizers, options, half, compiled)

@@ -8,9 +8,9 @@ from tests import reference
 from tests.decoding.by_hand import log_softmax
 from tests.tiny_run import tiny_run
 from tf_transformer.decoding import DecodingOptions
-from tf_transformer.export import Translator
 from tf_transformer.runs.loading import load_model
 from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.translation import Translator
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import tensorflow as tf
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.export.conftest import with_options
 from tests.tiny_run import PAIRS
+from tests.translation.conftest import with_options
 
 LONG = b"A man sees a house and " * 4348
 BAD = {
