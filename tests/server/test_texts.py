@@ -118,6 +118,12 @@ def test_a_tag_ends_where_it_ends_in_a_browser(tag):
 @pytest.mark.parametrize("tag", ["<textarea-autosize>", "<style-guide/>", "<script.x>", "<b-card a=1>", "</a:b>"])
 def test_a_custom_element_is_not_the_one_that_its_name_begins_with(tag):
     assert list(html_parts(f"{tag}A dog</p>")) == [(True, tag), (False, "A dog"), (True, "</p>")]
+@pytest.mark.parametrize("protect", [False, True])
+def test_numbers_of_characters_may_have_thousands_of_digits(protect):
+    text = f"<p>A&#{'1' * 5_000};<b>&#x{'1' * 5_000};</b>&#{'0' * 5_000}65;"
+    assert copied(text, protect) == "<p>A\ufffd<b>\ufffd</b>A"
+
+
     assert not is_inline(tag)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from collections.abc import Iterable, Iterator
 
 _BEGIN_OF_TAG = re.compile(r"<(?=[a-zA-Z/!?])")
@@ -19,6 +20,8 @@ _INLINE = re.compile(
 )
 # What `html.unescape` takes for an entity.
 _ENTITY = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
+# Of a character's number the digits behind its zeros.
+_NUMBER = re.compile("&#0*([0-9]+)")
 _ENTITY_OF_MARKUP = re.compile("&(?:lt|gt|amp);")
 # What stands in these is no text.
 _CLOSED = re.compile(r"<(script|style|textarea)" + _END_OF_NAME, re.IGNORECASE)
@@ -72,6 +75,19 @@ def unescaped_beside_tags(text: str) -> tuple[str, set[str]]:
     """The plain text of a sentence that tags are part of: entities that stand for characters of markup stay entities.
 
     Returns:
+def unescaped(text: str) -> str:
+    """The plain text of what lies between two tags.
+
+    Example:
+        >>> unescaped("caf&eacute; &#65;")
+        'café A'
+    """
+    # Of more digits than Python makes a number of, `html.unescape` makes an error, and a browser U+FFFD, as it does of
+    # each number beyond the last character.
+    beyond = sys.maxunicode + 1
+    return html.unescape(_NUMBER.sub(lambda found: f"&#{found[1] if len(found[1]) < 8 else beyond}", text))
+
+
         The text, and the entities that it has.
 
     Example:
@@ -79,7 +95,7 @@ def unescaped_beside_tags(text: str) -> tuple[str, set[str]]:
         ('café &lt;b>', {'&lt;'})
     """
     # What begins a tag only now, as of <&#98;>, is none.
-    plain = _BEGIN_OF_TAG.sub("&lt;", html.unescape(_ENTITY.sub(_kept, text)))
+    plain = _BEGIN_OF_TAG.sub("&lt;", unescaped(_ENTITY.sub(_kept, text)))
     return plain, set(_ENTITY_OF_MARKUP.findall(plain))
 
 
@@ -103,7 +119,7 @@ def _kept(entity: re.Match) -> str:
 
     It stays that where tags are part of a sentence: else <b> and &lt;b&gt; would look the same there.
     """
-    plain = html.unescape(entity[0])
+    plain = unescaped(entity[0])
     return html.escape(html.escape(plain, quote=False), quote=False) if plain != entity[0] else entity[0]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import html
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from tf_transformer.server.batching import TooMany
-from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_inline, unescaped_beside_tags
+from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_inline, unescaped, unescaped_beside_tags
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal
 from tf_transformer.translation.paragraphs import join_sentences, split_sentences
@@ -100,7 +99,7 @@ def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_P
     joined, own = "", set()
     for is_tag, part in chain(html_parts(text), [(True, "")]):
         if not is_tag:
-            plain, entities = unescaped_beside_tags(part) if protect else (html.unescape(part), set())
+            plain, entities = unescaped_beside_tags(part) if protect else (unescaped(part), set())
             joined += plain
             own |= entities
         elif protect and is_inline(part):  # it parts no sentence
