@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -24,10 +25,19 @@ HYPOTHESES = ("beam_size", "num_hypotheses", "count")
 MOST_OUTPUT = 2**24
 
 
+class _VersionConvertor(IntegerConvertor):
+    """A version's number; Python makes no number of thousands of digits, which Starlette's own takes."""
+
+    regex = "[0-9]{1,20}"
+
+
+register_url_convertor("version", _VersionConvertor())
+
+
 def routes() -> list[Route]:
     """The interface's routes."""
     found = []
-    for model in ("/v1/models/{name}", "/v1/models/{name}/versions/{version:int}"):
+    for model in ("/v1/models/{name}", "/v1/models/{name}/versions/{version:version}"):
         found += [
             Route(model + ":predict", predict, methods=["POST"]),
             Route(model + "/metadata", metadata, methods=["GET"]),
