@@ -1,4 +1,4 @@
-"""JSON and text that can be written as UTF-8, whatever names of files are in it."""
+"""JSON and text that can be written as UTF-8, whatever names of files are in it; and JSON that others wrote."""
 
 from __future__ import annotations
 
@@ -18,6 +18,22 @@ def as_json(content: Any, allow_nan: bool = True) -> str:
         True
     """
     return escaped(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=allow_nan))
+
+
+def read_json(data: str | bytes) -> Any:
+    """What JSON holds.
+
+    Raises:
+        ValueError: it is no JSON, or nested so deeply that Python can't read it.
+
+    Example:
+        >>> read_json(b'{"a": [1]}')
+        {'a': [1]}
+    """
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def escaped(text: str) -> str:
