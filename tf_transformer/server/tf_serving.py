@@ -138,6 +138,10 @@ def _check_size(inputs: dict[str, np.ndarray], model: ServedModel) -> None:
                 raise Refusal(
                     413, f"{name} has about {tokens:,} tokens with its padding; at most {most:,} are allowed in a call"
                 )
+        elif array.dtype.kind in "iu" and array.ndim == 2 and array.size > most:  # ids of tokens, padded by the client
+            raise Refusal(
+                413, f"{name} has {array.size:,} tokens with its padding; at most {most:,} are allowed in a call"
+            )
 
 
 def _columns(translations: list[Translation]) -> dict[str, Any]:
