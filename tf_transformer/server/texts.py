@@ -16,7 +16,7 @@ from tf_transformer.translation.texts import Translation
 
 T = TypeVar("T")
 
-# To split so many takes about a millisecond; all other requests would wait for more.
+# To split or join so many takes about a millisecond; all other requests would wait for more.
 _CHARACTERS_AT_ONCE = 4_000
 
 
@@ -62,11 +62,12 @@ async def translate_texts(
     if protect:
         options["protect"] = True
     results = iter(await model.translate(sentences, **options) if sentences else [])
-    return [_translated(document, results, markup, alternatives) for document in documents]
+    characters = (alternatives + 1) * sum(map(len, texts))
+    return await without_blocking(characters, _joined, documents, results, markup, alternatives)
 
 
 async def without_blocking(characters: int, work: Callable[..., T], *arguments: Any) -> T:
-    """Calls what splits so many characters, in a thread if other requests would wait for it.
+    """Calls what splits or joins so many characters, in a thread if other requests would wait for it.
 
     Args:
         characters: of all texts.
@@ -112,6 +113,12 @@ def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_P
             joined, own = "", set()
             if part:
                 yield _Part(True, [part])
+
+
+def _joined(
+    documents: list[list[_Part]], results: Iterator[Translation], markup: bool, alternatives: int
+) -> list[Translated]:
+    return [_translated(document, results, markup, alternatives) for document in documents]
 
 
 def _translated(document: list[_Part], results: Iterator[Translation], markup: bool, alternatives: int) -> Translated:
