@@ -14,8 +14,15 @@ import tf_transformer
 from tests.cli.command import contents
 from tests.mistakes import refused
 from tests.tiny_run import RECIPE, tiny_run
+from tf_transformer.export.saved_model import OPTIONS_FILE
+from tf_transformer.marian.folder import read_config
+from tf_transformer.model_card import CARD, FACTS
+from tf_transformer.model_card.files import read_card
 from tf_transformer.recipe import load_recipe, reading
 from tf_transformer.runs.loading import load_model
+from tf_transformer.shards.manifest import MANIFEST, check_folder
+from tf_transformer.tokenizers import TokenizerPair
+from tf_transformer.translation.loading import known_options
 
 SOURCES_FOLDER = Path(tf_transformer.__file__).parent
 SOURCES = sorted(SOURCES_FOLDER.rglob("*.py"))
@@ -140,6 +147,30 @@ def test_pyyaml_would_have_run_it(tmp_path):
 def test_a_recipe_nested_without_end(tmp_path, content):
     (tmp_path / "deep.yaml").write_text(content)
     assert "not a recipe's YAML" in refused(load_recipe, tmp_path / "deep.yaml")
+
+
+def _card(path: Path) -> None:
+    (path / "model.bin").touch()
+    (path / CARD).touch()
+    read_card(path)
+
+
+NESTED = {
+    "a run's tokenizer": ("tokenizer.json", TokenizerPair.load),
+    "a MarianMT model": ("config.json", read_config),
+    "a model card": (FACTS, _card),
+    "a SavedModel": (f"assets.extra/{OPTIONS_FILE}", known_options),
+    "shards": (MANIFEST, lambda path: check_folder(path, {})),
+}
+
+
+@pytest.mark.parametrize("what", NESTED)
+def test_json_nested_without_end(tmp_path, what):
+    name, load = NESTED[what]
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"[" * 100_000)
+    message = refused(load, tmp_path)
+    assert str(tmp_path) in message and "\n" not in message
 
 
 def test_a_recipe_that_grows_without_end(tmp_path):

@@ -155,6 +155,19 @@ def test_a_tensor_can_t_reach_beyond_its_memory(torch, tmp_path):
         read_pickled(path)
 
 
+def test_a_tensor_can_t_repeat_its_memory(torch, tmp_path):
+    """A few bytes would ask for any amount of memory."""
+    path = tmp_path / "pytorch_model.bin"
+    number = np.ones(1, "<f4")
+    pickled, _ = described(torch, {"a": np.broadcast_to(number, (10**6, 10**6))})
+    write_zip(path, pickled, {"0": number})
+    with pytest.raises(UserError, match=r"^[^\n]*repeats numbers of its storage[^\n]*$"):
+        read_pickled(path)
+    expanded = {"a": np.broadcast_to(np.arange(3, dtype="<f4"), (1, 3))}  # as PyTorch's expand() makes it
+    write_zip(path, *described(torch, expanded))
+    np.testing.assert_array_equal(read_pickled(path)["a"], [[0, 1, 2]])
+
+
 def test_a_file_cannot_change_how_the_next_is_read(torch, tmp_path):
     """A pickle may set attributes of what it names: here the defaults of the function that makes tensors."""
     bad, good = tmp_path / "bad.bin", tmp_path / "good.bin"

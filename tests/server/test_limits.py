@@ -1,5 +1,6 @@
 """What the server tells of itself, and requests that mean no good."""
 
+import asyncio
 import json
 import random
 import re
@@ -8,6 +9,7 @@ import threading
 import time
 from contextlib import closing
 
+import httpx
 import jsonschema
 import pytest
 from openapi_spec_validator import validate
@@ -16,6 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.bounded import SECONDS, begun, eventually
 from tests.server.running import answer_of, client_of
 from tests.tiny_run import PAIRS
+from tf_transformer.server.app import RequestMiddleware
+from tf_transformer.server.lifecycle import Lifecycle
+from tf_transformer.server.models import Models
+from tf_transformer.server.settings import Settings
 
 SOURCES, TARGETS = map(list, zip(*PAIRS, strict=True))
 ASKED = {"q": SOURCES[0], "source": "en", "target": "de"}
@@ -267,6 +273,23 @@ def test_others_are_answered_while_large_texts_are_split(server):
 
     with client_of(server.url) as large, client_of(server.url) as other:
         eventually(lambda: others_are_answered(large, other))
+
+
+def test_a_path_makes_no_line_of_the_log(caplog):
+    """Whoever asks, which needs no key, could write lines there."""
+
+    async def broken(scope, receive, send):
+        raise ValueError
+
+    app = RequestMiddleware(broken, Lifecycle(Models([])), Settings())
+
+    async def asked() -> int:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:
+            return (await client.get("/a%0aINFO forged" + "b" * 1_000)).status_code
+
+    assert asyncio.run(asked()) == 500
+    (line,) = (record.getMessage() for record in caplog.records if record.levelname == "ERROR")
+    assert line.startswith(r"ValueError in '/a\nINFO forgedb") and len(line.splitlines()[0]) < 250
 
 
 @pytest.mark.parametrize("asked", [{"q": ["<b>a</b>" * 2_400] * 100, "format": "html"}, {"q": ["a\n" * 9_900] * 60}])

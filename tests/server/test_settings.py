@@ -209,3 +209,15 @@ def test_where_tokens_stand_is_found_elsewhere(asking, monkeypatch):
     answer = client.post("/page/sentence", json={"model": "echo", "source": "a", "target": "a"})
     assert answer.json()["source"] == {"tokens": ["▁a"], "spans": [[0, 1]]}
     assert len(threads) == 3 and threads[0] not in threads[1:]
+
+
+@pytest.mark.parametrize("version", ["2", "x", "1" * 4_301])  # Python makes no number of the last
+def test_a_version_that_is_not_there_is_404(asking, version):
+    client, _ = asking()
+    assert client.get("/v1/models/echo/versions/001").status_code == 200
+    for answer in (
+        client.get(f"/v1/models/echo/versions/{version}"),
+        client.get(f"/v1/models/echo/versions/{version}/metadata"),
+        client.post(f"/v1/models/echo/versions/{version}:predict", json={"instances": ["a"]}),
+    ):
+        assert answer.status_code == 404

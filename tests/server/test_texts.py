@@ -1,7 +1,9 @@
 """Texts and HTML around a model that copies: what a reader sees of them is then the same before and after."""
 
 import asyncio
+import html
 import re
+import threading
 import time
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -11,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tf_transformer.protection.patterns import KEPT
-from tf_transformer.server.markup import html_parts, in_one_line, is_inline
+from tf_transformer.server import texts
+from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_inline
 from tf_transformer.server.texts import _parts, translate_documents
 from tf_transformer.translation.texts import Translation
 
@@ -33,7 +36,7 @@ def copied(text: str, protect: bool) -> str:
     return translated.text
 
 
-def as_read(html: str) -> list:
+def as_read(text: str) -> list:
     """The tags with their attributes and the text between them, as a browser has them."""
     found = []
 
@@ -59,7 +62,7 @@ def as_read(html: str) -> list:
             found.append([text])
 
     reader = Reader()
-    reader.feed(html)
+    reader.feed(text)
     reader.close()
     return found
 
@@ -115,6 +118,12 @@ def test_a_tag_ends_where_it_ends_in_a_browser(tag):
     assert list(html_parts("".join(part for _, part in parts))) == parts
 
 
+@pytest.mark.parametrize("protect", [False, True])
+def test_numbers_of_characters_may_have_thousands_of_digits(protect):
+    text = f"<p>A&#{'1' * 5_000};<b>&#x{'1' * 5_000};</b>&#{'0' * 5_000}65;"
+    assert copied(text, protect) == "<p>A\ufffd<b>\ufffd</b>A"
+
+
 @pytest.mark.parametrize("tag", ["<textarea-autosize>", "<style-guide/>", "<script.x>", "<b-card a=1>", "</a:b>"])
 def test_a_custom_element_is_not_the_one_that_its_name_begins_with(tag):
     assert list(html_parts(f"{tag}A dog</p>")) == [(True, tag), (False, "A dog"), (True, "</p>")]
@@ -129,6 +138,49 @@ def test_tags_inside_of_a_sentence(tag):
 @pytest.mark.parametrize("tag", ["<p title='a>b", '<p title= "a>b', "<p title=it's", "<!-- a > b"])
 def test_what_is_never_closed_goes_on_to_the_end(tag):
     assert list(html_parts(f"A dog{tag}")) == [(False, "A dog"), (True, tag)]
+
+
+def test_what_is_never_closed_is_markup_at_the_end_alone():
+    text = "A <b>dog</b> <b x='1 > 0 \n y"
+    assert copied(text, protect=True) == text
+    assert escaped("<b x <b", ["<b x", "<b"]) == "&lt;b x <b"
+
+
+OWN = ["<b>", "</b>", "<i a>", "<a b='&lt;c&gt;'>", "&lt;", "&gt;", "&amp;"]
+
+
+@given(
+    pieces=st.lists(st.sampled_from([*OWN, "<i", "<", ">", "&", "lt;", "amp;", "a", "&lt;b&gt;"]), max_size=8),
+    own=st.sets(st.sampled_from(OWN)),
+)
+def test_tags_are_found_as_if_each_were_tried_at_each_place(pieces, own):
+    text = "".join(pieces)
+    markup = {html.escape(each, quote=False): each for each in sorted(own, key=len, reverse=True)}
+    tried = "|".join(map(re.escape, markup)) or "(?!)"
+    assert escaped(text, own) == re.sub(tried, lambda found: markup[found[0]], html.escape(text, quote=False))
+
+
+def test_thousands_of_tags_are_found_at_once():
+    own = [f"<b {number}>" for number in range(30_000)]
+    text = "".join(own) + "<b 5x>" * 30_000
+    began = time.thread_time()
+    assert escaped(text, own) == "".join(own) + "&lt;b 5x&gt;" * 30_000
+    assert time.thread_time() - began < 1
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_long_texts_are_split_and_joined_in_a_thread(monkeypatch, long):
+    threads = []
+
+    def seen(work):
+        return lambda *arguments: (threads.append(threading.current_thread()), work(*arguments))[1]
+
+    for name in ("split_sentences", "join_sentences"):
+        monkeypatch.setattr(texts, name, seen(getattr(texts, name)))
+    text = "<p>A dog.</p>" * (1_000 if long else 1)
+    assert copied(text, protect=False) == text
+    assert len(threads) > 1
+    assert [thread is threading.main_thread() for thread in threads] == [not long] * len(threads)
 
 
 @pytest.mark.parametrize("text", ["= ", "=", "='", "=''", "a='b", "=a", "\"'", "<p =", "<p ='>", "<!-->-", "<!---"])

@@ -171,6 +171,10 @@ def test_a_call_that_would_take_all_memory_is_refused(client):
     many = refused(text=["A man. " * 50] * 100, prefix=[""] * 100)
     assert many.status_code == 413
     assert "2,048 are allowed in a call" in many.json()["error"]
+    ids = called("next_tokens", {"text": ["a"] * 100, "prefix_ids": [[5] * 30] * 100, "count": 1})
+    message = "prefix_ids has 3,000 tokens with its padding; at most 2,048 are allowed in a call"
+    assert (ids.status_code, ids.json()) == (413, {"error": message})
+    assert called("detokenize", [[5] * 30] * 100).status_code == 413
     assert "beam_size must be >= 1" in refused(beam_size=0).json()["error"]
 
 

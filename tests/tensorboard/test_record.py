@@ -94,6 +94,7 @@ RECORD = encode(["a", "b"], ["c"], {"cross": np.full((2, 1, 1, 2), 0.5)})
         b"no zlib",
         zlib.compress(b"[1]"),
         zlib.compress(b"\xff"),
+        zlib.compress(b"[" * 100_000),
         zlib.compress(json.dumps({"format": "another"}).encode()),
         zlib.compress(json.dumps({"format": "tf_transformer.attention/1"}).encode()),
     ],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tf_transformer.errors import UserError
 from tf_transformer.protection.glossary import Glossary
-from tf_transformer.translation.paragraphs import join_sentences, split_sentences, translate_paragraphs
+from tf_transformer.translation.paragraphs import _needs_no_blank, join_sentences, split_sentences, translate_paragraphs
 from tf_transformer.translation.texts import Translation
 
 # By hand: a bar stands where a sentence ends.
@@ -188,6 +188,19 @@ def test_none_comes_into_a_name_that_was_split():
 
 def test_none_comes_behind_a_mark_of_repetition():
     assert join_sentences(["", "Some.", "", "再见。", ""], ["人々", "再见。"]) == "人々再见。"
+
+
+@given(st.text("。！・あ文a .?»\n゛々", max_size=8))
+def test_what_needs_no_blank(text):
+    pattern = r"[。！？．｡\u3005-\u3007\u3040-\u30ff\u3400-\u9fff][^\w\s]*\Z"
+    assert _needs_no_blank(text) == bool(re.search(pattern, text))
+
+
+def test_hostile_sentences_are_joined_at_once():
+    pieces = ["", "・" * 20_000 + "A.", "", "B is.", ""]
+    began = time.thread_time()
+    assert join_sentences(pieces, pieces[1::2]) == "".join(pieces)
+    assert time.thread_time() - began < 1
 
 
 def test_all_sentences_are_translated_together():

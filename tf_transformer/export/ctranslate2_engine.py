@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -15,6 +14,7 @@ from tf_transformer.cores import cores
 from tf_transformer.decoding.options import DecodingOptions, check_positions
 from tf_transformer.errors import UserError, reason
 from tf_transformer.export.ctranslate2 import SETTINGS, TOKENIZER, import_ctranslate2
+from tf_transformer.files.as_json import read_json
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.tokenizers import END_ID, PAD_ID, TokenizerPair
 from tf_transformer.translation.signature_options import batch_of_strings
@@ -183,7 +183,7 @@ def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None 
             raise UserError(f"{path / name}: no such file; give a folder that `export --format ctranslate2` wrote")
     check_checksums(path, "export the model again")
     try:
-        settings = json.loads((path / "config.json").read_text(encoding="utf-8"))[SETTINGS]
+        settings = read_json((path / "config.json").read_text(encoding="utf-8"))[SETTINGS]
         positions = settings["max_length"]
         exported = DecodingOptions(**settings.get("decoding", {}))  # an earlier version wrote none
     except (ValueError, KeyError, TypeError) as error:

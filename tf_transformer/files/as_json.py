@@ -26,6 +26,22 @@ def escaped(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def read_json(data: str | bytes) -> Any:
+    """What JSON holds.
+
+    Raises:
+        ValueError: it is no JSON, or nested so deeply that Python can't read it.
+
+    Example:
+        >>> read_json(b'{"a": [1]}')
+        {'a': [1]}
+    """
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file; empty if the file is missing or damaged, or holds something else.
 
@@ -37,7 +53,7 @@ def read_object(path: Path) -> dict[str, Any]:
         ({'one': 1}, {})
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, reason
 from tf_transformer.export.formats import is_ctranslate2
+from tf_transformer.files.as_json import read_json
 from tf_transformer.marian.config import renormalizes, search_settings, with_defaults
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _read_vocabulary(path: Path, size: int) -> list[str]:
 def _read_json(path: Path) -> dict[str, Any]:
     written = _read_bytes(path)
     try:
-        content = json.loads(written)
+        content = read_json(written)
     except ValueError as error:
         raise UserError(f"{path}: not JSON ({error}); copy it anew") from None
     if not isinstance(content, dict):

@@ -155,7 +155,11 @@ def _array(tensor: _Tensor, storages: dict[str, bytes]) -> np.ndarray:
     """The tensor's numbers, copied out of its storage."""
     flat = np.frombuffer(storages[tensor.storage.key], tensor.storage.dtype)
     last = tensor.offset + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.strides, strict=True))
-    if math.prod(tensor.shape) and last >= len(flat):
+    numbers = math.prod(tensor.shape)
+    if numbers and last >= len(flat):
         raise ValueError("a tensor is larger than its storage")
+    # With a stride of 0 a few numbers stand for any amount of memory. A model's weights are not written so.
+    if numbers > len(flat):
+        raise ValueError("a tensor repeats numbers of its storage, as PyTorch's expand() makes it; save its clone()")
     strides = [stride * flat.itemsize for stride in tensor.strides]
     return np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.shape, strides).copy()

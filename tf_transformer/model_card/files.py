@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
 from tf_transformer.export.formats import is_ctranslate2, is_saved_model
-from tf_transformer.files.as_json import as_json
+from tf_transformer.files.as_json import as_json, read_json
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.facts import Facts, facts_of_run
@@ -61,7 +60,7 @@ def read_card(path: Path) -> tuple[str, Facts]:
     else:
         raise UserError(f"{path}: not a model; give the folder of a run, of a SavedModel or of a CTranslate2 model")
     try:
-        return (folder / CARD).read_text(encoding="utf-8"), json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        return (folder / CARD).read_text(encoding="utf-8"), read_json((folder / FACTS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: has no model card, like all exports of earlier versions; export it again") from None
     except (OSError, ValueError) as error:

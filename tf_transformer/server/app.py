@@ -40,6 +40,9 @@ QUIET = ("/health/live", "/health/ready", "/metrics")
 # The longest message of an error; a longer one is cut.
 ERROR_CHARACTERS = 1000
 
+# The most characters of a path that the log repeats.
+PATH_CHARACTERS = 200
+
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "object-src 'none'",
@@ -142,7 +145,8 @@ class RequestMiddleware:
         except Exception as error:
             # The message may hold texts: type and place are what is told.
             place = "".join(traceback.format_tb(error.__traceback__)[-3:])
-            log.error("%s in %s\n%s", type(error).__name__, scope["path"], place)
+            # A path may be long, and hold line breaks.
+            log.error("%s in %r\n%s", type(error).__name__, scope["path"][:PATH_CHARACTERS], place)
             if status == 499:
                 await _error(500, "an error of the server; its log says where")(scope, receive, sending)
         finally:

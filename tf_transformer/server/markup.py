@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from collections.abc import Iterable, Iterator
 
 _BEGIN_OF_TAG = re.compile(r"<(?=[a-zA-Z/!?])")
@@ -19,7 +20,13 @@ _INLINE = re.compile(
 )
 # What `html.unescape` takes for an entity.
 _ENTITY = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
+# Of a character's number the digits behind its zeros.
+_NUMBER = re.compile("&#0*([0-9]+)")
 _ENTITY_OF_MARKUP = re.compile("&(?:lt|gt|amp);")
+# A tag as `in_one_line` gives it.
+_TAG_IN_ONE_LINE = re.compile("(<[^<>]*>)")
+# What `html.escape` changes. An entity is one: what has become of &amp;amp; is not the beginning of another.
+_CHARACTER = re.compile("&(?:lt|gt|amp);|[<>&]")
 # What stands in these is no text.
 _CLOSED = re.compile(r"<(script|style|textarea)" + _END_OF_NAME, re.IGNORECASE)
 
@@ -68,6 +75,19 @@ def in_one_line(tag: str) -> str:
     return f"<{inside.replace('<', '&lt;').replace('>', '&gt;')}>"
 
 
+def unescaped(text: str) -> str:
+    """The plain text of what lies between two tags.
+
+    Example:
+        >>> unescaped("caf&eacute; &#65;")
+        'café A'
+    """
+    # Of more digits than Python makes a number of, `html.unescape` makes an error, and a browser U+FFFD, as it does of
+    # each number beyond the last character.
+    beyond = sys.maxunicode + 1
+    return html.unescape(_NUMBER.sub(lambda found: f"&#{found[1] if len(found[1]) < 8 else beyond}", text))
+
+
 def unescaped_beside_tags(text: str) -> tuple[str, set[str]]:
     """The plain text of a sentence that tags are part of: entities that stand for characters of markup stay entities.
 
@@ -79,7 +99,7 @@ def unescaped_beside_tags(text: str) -> tuple[str, set[str]]:
         ('café &lt;b>', {'&lt;'})
     """
     # What begins a tag only now, as of <&#98;>, is none.
-    plain = _BEGIN_OF_TAG.sub("&lt;", html.unescape(_ENTITY.sub(_kept, text)))
+    plain = _BEGIN_OF_TAG.sub("&lt;", unescaped(_ENTITY.sub(_kept, text)))
     return plain, set(_ENTITY_OF_MARKUP.findall(plain))
 
 
@@ -90,12 +110,17 @@ def escaped(text: str, own: Iterable[str]) -> str:
         >>> escaped("<b>1 < 2</b>", own=["<b>", "</b>"])
         '<b>1 &lt; 2</b>'
     """
-    text = html.escape(text, quote=False)
-    markup = {html.escape(each, quote=False): each for each in sorted(own, key=len, reverse=True)}
-    if not markup:
-        return text
-    # All at once: what &amp;amp; has become must not be taken for the beginning of another entity.
-    return re.sub("|".join(map(re.escape, markup)), lambda found: markup[found[0]], text)
+    own = frozenset(own)
+
+    def looked_up(found: re.Match) -> str:
+        return found[0] if found[0] in own else html.escape(found[0], quote=False)
+
+    # What is never closed goes on to the end, and may have < and > in it.
+    open_tags = [each for each in own if each.startswith("<") and not each.endswith(">") and text.endswith(each)]
+    last = max(open_tags, key=len, default="")
+    # Each tag is looked up: to try them all at each place takes long where there are thousands.
+    parts = _TAG_IN_ONE_LINE.split(text.removesuffix(last))
+    return "".join(part if part in own else _CHARACTER.sub(looked_up, part) for part in parts) + last
 
 
 def _kept(entity: re.Match) -> str:
@@ -103,7 +128,7 @@ def _kept(entity: re.Match) -> str:
 
     It stays that where tags are part of a sentence: else <b> and &lt;b&gt; would look the same there.
     """
-    plain = html.unescape(entity[0])
+    plain = unescaped(entity[0])
     return html.escape(html.escape(plain, quote=False), quote=False) if plain != entity[0] else entity[0]
 
 

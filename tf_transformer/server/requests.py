@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
+from tf_transformer.files.as_json import read_json
 from tf_transformer.server.settings import Settings
 
 T = TypeVar("T")
@@ -75,10 +75,9 @@ def parse_json(body: bytes) -> dict[str, Any]:
         Refusal: it is none.
     """
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise Refusal(400, f"the body is not JSON: {reason}") from None
+        value = read_json(body)
+    except ValueError as error:
+        raise Refusal(400, f"the body is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise Refusal(400, "the body must be a JSON object")
     return value

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import html
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from tf_transformer.server.batching import TooMany
-from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_inline, unescaped_beside_tags
+from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_inline, unescaped, unescaped_beside_tags
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal
 from tf_transformer.translation.paragraphs import join_sentences, split_sentences
@@ -17,7 +16,7 @@ from tf_transformer.translation.texts import Translation
 
 T = TypeVar("T")
 
-# To split so many takes about a millisecond; all other requests would wait for more.
+# To split or join so many takes about a millisecond; all other requests would wait for more.
 _CHARACTERS_AT_ONCE = 4_000
 
 
@@ -63,11 +62,12 @@ async def translate_documents(
     if protect:
         options["protect"] = True
     results = iter(await model.translate(sentences, **options) if sentences else [])
-    return [_translated(document, results, markup, alternatives) for document in documents]
+    characters = (alternatives + 1) * sum(map(len, texts))
+    return await without_blocking(characters, _joined, documents, results, markup, alternatives)
 
 
 async def without_blocking(characters: int, work: Callable[..., T], *arguments: Any) -> T:
-    """Calls what splits so many characters, in a thread if other requests would wait for it.
+    """Calls what splits or joins so many characters, in a thread if other requests would wait for it.
 
     Args:
         characters: of all texts.
@@ -100,7 +100,7 @@ def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_P
     joined, own = "", set()
     for is_tag, part in chain(html_parts(text), [(True, "")]):
         if not is_tag:
-            plain, entities = unescaped_beside_tags(part) if protect else (html.unescape(part), set())
+            plain, entities = unescaped_beside_tags(part) if protect else (unescaped(part), set())
             joined += plain
             own |= entities
         elif protect and is_inline(part):  # it parts no sentence
@@ -113,6 +113,12 @@ def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_P
             joined, own = "", set()
             if part:
                 yield _Part(True, [part])
+
+
+def _joined(
+    documents: list[list[_Part]], results: Iterator[Translation], markup: bool, alternatives: int
+) -> list[Translated]:
+    return [_translated(document, results, markup, alternatives) for document in documents]
 
 
 def _translated(document: list[_Part], results: Iterator[Translation], markup: bool, alternatives: int) -> Translated:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -24,10 +25,19 @@ HYPOTHESES = ("beam_size", "num_hypotheses", "count")
 MOST_OUTPUT = 2**24
 
 
+class _VersionConvertor(IntegerConvertor):
+    """A version's number; Python makes no number of thousands of digits, which Starlette's own takes."""
+
+    regex = "[0-9]{1,20}"
+
+
+register_url_convertor("version", _VersionConvertor())
+
+
 def routes() -> list[Route]:
     """The interface's routes."""
     found = []
-    for model in ("/v1/models/{name}", "/v1/models/{name}/versions/{version:int}"):
+    for model in ("/v1/models/{name}", "/v1/models/{name}/versions/{version:version}"):
         found += [
             Route(model + ":predict", predict, methods=["POST"]),
             Route(model + "/metadata", metadata, methods=["GET"]),
@@ -128,6 +138,10 @@ def _check_size(inputs: dict[str, np.ndarray], model: ServedModel) -> None:
                 raise Refusal(
                     413, f"{name} has about {tokens:,} tokens with its padding; at most {most:,} are allowed in a call"
                 )
+        elif array.dtype.kind in "iu" and array.ndim == 2 and array.size > most:  # ids of tokens, padded by the client
+            raise Refusal(
+                413, f"{name} has {array.size:,} tokens with its padding; at most {most:,} are allowed in a call"
+            )
 
 
 def _columns(translations: list[Translation]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from tf_transformer import __version__
 from tf_transformer.errors import UserError
-from tf_transformer.files.as_json import as_json
+from tf_transformer.files.as_json import as_json, read_json
 from tf_transformer.files.checksums import CHECKSUMS, digest
 from tf_transformer.files.whole import PARTIAL, written_once
 from tf_transformer.runs.directory import RunDirectory, is_run
@@ -118,7 +117,7 @@ def begin(folder: Path, manifest: dict[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = read_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: can't be read ({error}); give another folder for the shards") from None
     if not isinstance(manifest, dict):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tf_transformer.files.as_json import read_json
 from tf_transformer.inspection.kinds import KINDS
 
 PLUGIN = "attention"
@@ -111,7 +112,7 @@ def decode_header(part: bytes) -> Header:
         DamagedRecord: it is none.
     """
     try:
-        values = json.loads(zlib.decompress(part))
+        values = read_json(zlib.decompress(part))
         if values.pop("format") != FORMAT:
             raise DamagedRecord(f"its format is another than {FORMAT}")
         return Header(**values)

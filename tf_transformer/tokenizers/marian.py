@@ -12,6 +12,7 @@ from sentencepiece import SentencePieceProcessor
 from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece_tokenizer as text_ops
 
 from tf_transformer.errors import UserError
+from tf_transformer.files.as_json import read_json
 from tf_transformer.tokenizers.base import PAD_ID, UNKNOWN_ID, Tokenizer
 from tf_transformer.tokenizers.sentencepiece import ModelResource, words_of_pieces
 
@@ -180,7 +181,7 @@ class MarianTokenizer(Tokenizer):
     @classmethod
     def from_bytes(cls, data: bytes) -> MarianTokenizer:
         try:
-            content = json.loads(data)
+            content = read_json(data)
             content["model"] = base64.b64decode(content["model"], validate=True)
             return cls(**content)
         except UserError:

@@ -10,6 +10,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from tf_transformer.errors import UserError
+from tf_transformer.files.as_json import read_json
 from tf_transformer.files.checksums import check_checksums, write_checksums
 from tf_transformer.tokenizers.base import Tokenizer
 from tf_transformer.tokenizers.kinds import TARGET_KINDS, TOKENIZER_KINDS, TokenizerKind
@@ -106,7 +107,7 @@ class TokenizerPair(tf.Module):
         check_checksums(directory, REMEDY)
         text = _read(directory / DESCRIPTION)
         try:
-            description = json.loads(text)
+            description = read_json(text)
             kind, joint = description["kind"], description["joint"]
             target_kind = description.get("target_kind", kind)
             kind_of_source, kind_of_target = TOKENIZER_KINDS[kind], TARGET_KINDS[target_kind]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, check_is_list, reason
 from tf_transformer.export.formats import is_ctranslate2, is_saved_model, numbered_versions
+from tf_transformer.files.as_json import read_json
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.model_card.files import task
 from tf_transformer.runs.directory import RunDirectory, is_run
@@ -315,7 +315,7 @@ def _options_of_export(path: Path) -> tuple[dict[str, Any], DecodingOptions]:
 
     file = path / "assets.extra" / OPTIONS_FILE
     try:
-        written = json.loads(file.read_text(encoding="utf-8"))
+        written = read_json(file.read_text(encoding="utf-8"))
         return written, DecodingOptions(**written)
     except (OSError, ValueError, TypeError) as error:
         raise UserError(

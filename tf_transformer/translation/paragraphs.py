@@ -34,7 +34,8 @@ _ORDINAL = re.compile(r"\b\d{1,2}\.\s*\Z")
 
 # The end of a sentence in a script that writes no blanks: a full stop of full width, Chinese or Japanese letters, and
 # what marks may come behind them.
-_NEEDS_NO_BLANK = re.compile(r"[。！？．｡\u3005-\u3007\u3040-\u30ff\u3400-\u9fff][^\w\s]*\Z")
+_END_WITHOUT_BLANK = re.compile(r"[。！？．｡\u3005-\u3007\u3040-\u30ff\u3400-\u9fff]")
+_MARKS = re.compile(r"[^\w\s]*")
 
 
 class Paragraph(NamedTuple):
@@ -133,8 +134,8 @@ def behind_translations(pieces: Sequence[str], translations: Sequence[str]) -> l
         pieces[1::2], pieces[2::2], next_ones[: len(pieces) // 2], translations, strict=True
     ):
         adjoin = following and not after
-        ended = adjoin and (_NEEDS_NO_BLANK.search(sentence) or not (sentence[-1] + following[0]).isascii())
-        behind.append(" " if ended and not _NEEDS_NO_BLANK.search(translation) else after)
+        ended = adjoin and (_needs_no_blank(sentence) or not (sentence[-1] + following[0]).isascii())
+        behind.append(" " if ended and not _needs_no_blank(translation) else after)
     return behind
 
 
@@ -171,6 +172,13 @@ def translate_paragraphs(
     for pieces in split_texts:
         own = list(islice(translations, len(pieces) // 2))
         yield Paragraph(join_sentences(pieces, (translation.text for translation in own)), list(pieces[1::2]), own)
+
+
+def _needs_no_blank(text: str) -> bool:
+    """Whether what follows a text needs no blank before it: the text ends as in a script that writes none."""
+    # Backwards: some ends are marks too, and to try the marks behind each of a row takes the square of its length.
+    marks = _MARKS.match(text[::-1]).end()
+    return _END_WITHOUT_BLANK.search(text, max(len(text) - marks - 1, 0)) is not None
 
 
 def _parted(text: str) -> tuple[str, str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from tf_transformer.data.counting import PairCounts
 from tf_transformer.data.prepared.parts import SIDES
 from tf_transformer.errors import UserError
-from tf_transformer.files.as_json import as_json
+from tf_transformer.files.as_json import as_json, read_json
 from tf_transformer.files.checksums import check_checksums
 
 FORMAT = 1
@@ -48,7 +47,7 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest | None:
         """The manifest of a folder; None where it is missing, or of another version."""
         try:
-            found = json.loads((folder / MANIFEST).read_bytes())
+            found = read_json((folder / MANIFEST).read_bytes())
             if found.pop("format") != FORMAT:
                 return None
             sources = [
