@@ -184,6 +184,32 @@ def test_it_is_saved_as_any_keras_model(models, tmp_path):
     np.testing.assert_array_equal(keras.saving.load_model(tmp_path / "ensemble.keras")(inputs), ensemble(inputs))
 
 
+def test_keras_s_own_export_takes_ids_of_any_length(models, tmp_path):
+    ensemble = Ensemble(models[1:])
+    first = SOURCE[:2], np.array([[2, 7]] * 2)
+    ensemble(first)
+    ensemble.export(tmp_path / "ensemble", verbose=False)
+    loaded = tf.saved_model.load(tmp_path / "ensemble")
+    inputs = SOURCE, np.array([[2, 7, 9, 8]] * 3, "int32")
+    np.testing.assert_allclose(loaded.serve(inputs), ensemble(inputs), rtol=0, atol=1e-5)
+
+
+def test_ids_may_come_as_floats():
+    """Of which bfloat16 has no 257."""
+    half = [Transformer(1, 8, 2, 16, 300, 300, dtype="mixed_bfloat16") for _ in range(2)]
+    inputs = np.array([[257, 299, 3]]), np.array([[2, 271]])
+    ensemble = Ensemble(half)
+    np.testing.assert_array_equal(ensemble(inputs), ensemble(tuple(ids.astype("float32") for ids in inputs)))
+
+
+def test_to_quantize_and_what_is_no_pair_are_refused(models):
+    ensemble = built(Ensemble(models))
+    with pytest.raises(UserError, match="Keras can't quantize a model of this package"):
+        ensemble.quantize("int8")
+    with pytest.raises(UserError, match="^an Ensemble reads one pair of integer arrays"):
+        ensemble(SOURCE, SOURCE)
+
+
 def test_models_that_do_not_fit(models):
     with pytest.raises(UserError, match="an ensemble of 1 models; give two or more"):
         Ensemble(models[:1])

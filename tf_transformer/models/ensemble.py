@@ -10,11 +10,12 @@ from keras import ops
 
 from tf_transformer.decoding.ensemble_stepper import EnsembleStepper, mean_log_probabilities
 from tf_transformer.errors import UserError
+from tf_transformer.models.pair_reading import PairReading
 from tf_transformer.models.sequence_model import SequenceModel
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class Ensemble(keras.Model):
+class Ensemble(PairReading, keras.Model):
     """Trained models as one: the log-probability of a token is the mean of theirs.
 
     So a translation's log-probability is the mean of those that the models give it, and what one of them thinks

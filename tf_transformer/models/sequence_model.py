@@ -10,18 +10,14 @@ import keras
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
 from tf_transformer.layers.arguments import check_sizes, check_vocabularies
+from tf_transformer.models.pair_reading import NOT_QUANTIZED, PairReading
 from tf_transformer.training.step import ProjectingSteps
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.rounds import Stepping
 
-NOT_QUANTIZED = (
-    "Keras can't quantize a model of this package, whose layers are not Keras's own; export_ctranslate2 with "
-    'quantization="int8" can quantize a Transformer, and a Translator with half=True exports float16 weights'
-)
 
-
-class SequenceModel(ProjectingSteps, keras.Model):
+class SequenceModel(PairReading, ProjectingSteps, keras.Model):
     """Base of the models: reads source ids and the target so far, and gives logits for each next target token.
 
     A model that is written on it trains with this package's batches, loss and schedules, is searched, exported and
@@ -116,22 +112,6 @@ class SequenceModel(ProjectingSteps, keras.Model):
     def share_constants(self) -> None:
         """Makes one tensor of each table that is no weight, where every graph of an export would hold a copy."""
 
-    @property
-    def input_dtype(self) -> str:
-        """What ids that come as floats are made; bfloat16, say, would have no odd number above 256."""
-        return "int32"
-
-    def __call__(self, inputs: Any, *more: Any, **options: Any) -> Any:
-        """Works out logits, as `call` does."""
-        is_pair = isinstance(inputs, (tuple, list)) and len(inputs) == 2
-        if more or not is_pair:
-            given = "a pair and more" if is_pair else "no pair"
-            raise UserError(
-                f"a {type(self).__name__} reads one pair of integer arrays, model((source_ids, target_ids)), got "
-                f"{given}; options such as training=True go by name"
-            )
-        return super().__call__(inputs, **options)
-
     def call(self, inputs: Any, return_attention_scores: bool = False, training: bool | None = None) -> Any:
         """Works out the logits of every target position at once (teacher forcing).
 
@@ -178,35 +158,6 @@ class SequenceModel(ProjectingSteps, keras.Model):
         """Maps the decoder's output, float (..., d_model), to logits (..., target_vocab_size)."""
         logits = self.projection(x) if self.share_embeddings == "none" else self.decoder.embedding.project(x)
         return logits + keras.ops.cast(self.bias, logits.dtype) if self.output_bias else logits
-
-    def export(
-        self,
-        filepath: Any,
-        format: str = "tf_saved_model",
-        verbose: bool | None = None,
-        input_signature: Any | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Writes the model down for inference, as Keras does: ids of any lengths in, logits out.
-
-        To translate text with what is written, use `tf_transformer.export_saved_model` instead.
-
-        Args:
-            filepath: where to.
-            format: Keras's formats; "tf_saved_model" has an endpoint `serve`.
-            verbose: whether to tell of it.
-            input_signature: what the endpoint takes; a pair of int32 (batch, length) unless given.
-            **kwargs: other arguments of Keras's `export`.
-        """
-        if input_signature is None:
-            # Keras would take the lengths of the first batch that it saw, and floats, of which bfloat16 has no 257.
-            names = "source_ids", "target_ids"
-            input_signature = [tuple(keras.InputSpec("int32", (None, None), name=name) for name in names)]
-        super().export(filepath, format, verbose, input_signature, **kwargs)
-
-    def quantize(self, *arguments: Any, **options: Any) -> None:
-        """Refuses: Keras knows nothing of this package's layers, and would leave them as they are."""
-        raise UserError(NOT_QUANTIZED)
 
     def get_config(self) -> dict[str, Any]:
         return {
