@@ -100,13 +100,19 @@ class Ensemble(PairReading, keras.Model):
             model.share_constants()
 
     def get_config(self) -> dict[str, Any]:
-        models = [keras.saving.serialize_keras_object(model) for model in self.models]
+        models = [_uncompiled(keras.saving.serialize_keras_object(model)) for model in self.models]
         return {**super().get_config(), "models": models}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Ensemble:
-        models = [keras.saving.deserialize_keras_object(model) for model in config["models"]]
+        # A file written by an earlier version may tell how its models were compiled.
+        models = [keras.saving.deserialize_keras_object(_uncompiled(model)) for model in config["models"]]
         return cls(**{**config, "models": models})
+
+
+def _uncompiled(config: dict[str, Any]) -> dict[str, Any]:
+    """A model's config without what it was compiled with, whose classes `load_model` does not import."""
+    return {key: value for key, value in config.items() if key != "compile_config"}
 
 
 def _one_head(model: SequenceModel, kind: str, layers: list[Any]) -> Any:
