@@ -82,6 +82,21 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
             if self.output_bias:
                 self.bias = self.add_weight((self.target_vocab_size,), initializer="zeros", name="bias")
 
+    def get_build_config(self) -> dict[str, Any] | None:
+        """The shapes that the model was built with, as in Keras, and where its weights are that do not learn."""
+        config = super().get_build_config()
+        # By their places, by which Keras files an optimizer's variables too: names of layers get other numbers.
+        frozen = [place for place, weight in enumerate(self.weights) if not weight.trainable]
+        return {**config, "frozen": frozen} if config and frozen else config
+
+    def build_from_config(self, config: dict[str, Any] | None) -> None:
+        """Builds the model, as in Keras; the weights that did not learn do not, before an optimizer is built."""
+        config = dict(config or {})
+        frozen = config.pop("frozen", [])  # a file written by an earlier version has none
+        super().build_from_config(config)
+        for place in frozen:
+            self.weights[place].trainable = False
+
     def make_projection(self) -> None:
         """Makes the layer `projection`, where it shares no matrix with an embedding."""
         if self.share_embeddings == "none":
