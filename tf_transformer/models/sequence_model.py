@@ -34,8 +34,9 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
         input_vocab_size: number of source tokens.
         target_vocab_size: number of target tokens.
         max_length: the longest sequence that the model is for.
-        share_embeddings: "all" (source embedding, target embedding and projection are one matrix), "target" (target
-            embedding and projection), or "none".
+        share_embeddings: "all" (source embedding, target embedding and projection are one matrix; a model written on
+            this gives its encoder's embedding to its decoder then), "target" (target embedding and projection), or
+            "none".
         output_bias: whether a bias is added to the logits; the `stepper` of a model that has one adds it too.
 
     Attributes:
@@ -98,7 +99,16 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
             self.weights[place].trainable = False
 
     def make_projection(self) -> None:
-        """Makes the layer `projection`, where it shares no matrix with an embedding."""
+        """Makes the layer `projection`, where it shares no matrix with an embedding.
+
+        Raises:
+            UserError: `share_embeddings` is "all", and `encoder` and `decoder` have an embedding each.
+        """
+        if self.share_embeddings == "all" and self.encoder.embedding is not self.decoder.embedding:
+            raise UserError(
+                f'share_embeddings is "all", but encoder and decoder of this {type(self).__name__} have an embedding '
+                'each; give the decoder the encoder\'s embedding, or choose "target" or "none"'
+            )
         if self.share_embeddings == "none":
             self.projection = keras.layers.Dense(
                 self.target_vocab_size, use_bias=False, name="projection", dtype=self.dtype_policy
