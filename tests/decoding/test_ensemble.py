@@ -10,7 +10,16 @@ import tensorflow as tf
 from tests.decoding import by_hand
 from tests.decoding.by_hand import END, LONGEST, ROWS, START, of_row, tokens_of
 from tests.decoding.test_fixed_memory import FixedTable
-from tf_transformer import Ensemble, RecurrentModel, Transformer, UserError
+from tf_transformer import (
+    Ensemble,
+    Perplexity,
+    RecurrentModel,
+    SmoothedCrossEntropy,
+    Transformer,
+    TransformerAdam,
+    UserError,
+    load_model,
+)
 from tf_transformer.decoding import EnsembleStepper, beam_search, greedy_search, sample
 
 SHIFT = 7  # the second model says of a row what the first one says of the row so many further on
@@ -182,6 +191,52 @@ def test_it_is_saved_as_any_keras_model(models, tmp_path):
     ensemble.save(tmp_path / "ensemble.keras")
     inputs = SOURCE, np.array([[2, 7, 8]] * 3)
     np.testing.assert_array_equal(keras.saving.load_model(tmp_path / "ensemble.keras")(inputs), ensemble(inputs))
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["file", "file of an earlier version"])
+def test_models_that_were_compiled_are_loaded_without_the_classes_for_training(earlier, tmp_path, monkeypatch):
+    """Which a new process has not imported. What an optimizer has learned is in the file, and left there."""
+    trained = [built(Transformer(1, 8, 2, 16, 23, 23)) for _ in range(2)]
+    for model in trained:
+        model.compile(TransformerAdam(1e-3), SmoothedCrossEntropy(), metrics=[Perplexity()], jit_compile=False)
+        model.optimizer.build(model.trainable_variables)
+    with monkeypatch.context() as before:
+        if earlier:
+            before.setattr("tf_transformer.models.ensemble._uncompiled", lambda config: config)
+        ensemble = built(Ensemble(trained))
+        ensemble.save(tmp_path / "ensemble.keras")
+    for name in ("TransformerAdam", "SmoothedCrossEntropy", "Perplexity"):
+        monkeypatch.delitem(keras.saving.get_custom_objects(), f"tf_transformer>{name}")
+    loaded = load_model(tmp_path / "ensemble.keras")
+    inputs = SOURCE, np.array([[2, 7, 8]] * 3)
+    np.testing.assert_array_equal(loaded(inputs), ensemble(inputs))
+    assert not any(model.compiled for model in loaded.models)
+
+
+def test_keras_s_own_export_takes_ids_of_any_length(models, tmp_path):
+    ensemble = Ensemble(models[1:])
+    first = SOURCE[:2], np.array([[2, 7]] * 2)
+    ensemble(first)
+    ensemble.export(tmp_path / "ensemble", verbose=False)
+    loaded = tf.saved_model.load(tmp_path / "ensemble")
+    inputs = SOURCE, np.array([[2, 7, 9, 8]] * 3, "int32")
+    np.testing.assert_allclose(loaded.serve(inputs), ensemble(inputs), rtol=0, atol=1e-5)
+
+
+def test_ids_may_come_as_floats():
+    """Of which bfloat16 has no 257."""
+    half = [Transformer(1, 8, 2, 16, 300, 300, dtype="mixed_bfloat16") for _ in range(2)]
+    inputs = np.array([[257, 299, 3]]), np.array([[2, 271]])
+    ensemble = Ensemble(half)
+    np.testing.assert_array_equal(ensemble(inputs), ensemble(tuple(ids.astype("float32") for ids in inputs)))
+
+
+def test_to_quantize_and_what_is_no_pair_are_refused(models):
+    ensemble = built(Ensemble(models))
+    with pytest.raises(UserError, match="Keras can't quantize a model of this package"):
+        ensemble.quantize("int8")
+    with pytest.raises(UserError, match="^an Ensemble reads one pair of integer arrays"):
+        ensemble(SOURCE, SOURCE)
 
 
 def test_models_that_do_not_fit(models):

@@ -13,6 +13,7 @@ from keras import ops
 from tests.documents.reading import PAGES, ROOT, blocks_of, replaced
 from tests.eager import eagerly
 from tests.tiny_parser import tiny_parser_export
+from tf_transformer import TokenEmbedding, UserError
 
 # What differs here: each must be in the text.
 SMALLER = {
@@ -118,14 +119,32 @@ def test_programs_run_in_their_order(page, folder, tiny_run_directory, tmp_path_
         assert list((folder / "logs" / "attention").glob("*tfevents*"))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_another_model_steps_as_a_whole_in_any_precision(dtype):
-    """Its first block has the model. A recipe may ask for mixed precision."""
+def another_model():
+    """The class that the first block of the page makes."""
     block, *_ = blocks_of("docs/another_model.md", "python")
     namespace = {}
     run_blocks([block], namespace)
-    model = namespace["ConvolutionalModel"](1, 16, 2, 32, 20, 20, dtype=dtype)
+    return namespace["ConvolutionalModel"]
+
+
+def test_another_model_shares_its_embeddings():
+    """All of them is a recipe's default. A model that takes no notice of it is refused."""
+    model_class = another_model()
+    for share_embeddings, matrices in ("all", 1), ("target", 2), ("none", 3):
+        model = model_class(1, 8, 2, 16, 21, 21, share_embeddings=share_embeddings)
+        model.build(((None, None), (None, None)))
+        assert sum(21 in weight.shape for weight in model.weights) == matrices
+    model = model_class(1, 8, 2, 16, 21, 21, share_embeddings="all")
+    model.decoder.embedding = TokenEmbedding(21, 8)
+    with pytest.raises(UserError, match='share_embeddings is "all", but .*; give the decoder the encoder\'s'):
+        model.make_projection()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_another_model_steps_as_a_whole_in_any_precision(dtype):
+    """A recipe may ask for mixed precision."""
+    model = another_model()(1, 16, 2, 32, 20, 20, dtype=dtype)
     source, target = np.random.default_rng(0).integers(4, 20, (2, 3, 6)).astype("int32")
     expected, stepper = model((source, target)), model.stepper()
     cache = stepper.start_cache(source)

@@ -8,17 +8,19 @@ from tf_transformer import Transformer, UserError, experiment, load_model
 from tf_transformer.experiment import fitting, runner
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.training import freeze
 
 
-def checkpoint(run, step, width=8, heads=2, dropout=0.1):
+def checkpoint(run, step, width=8, heads=2, dropout=0.1, frozen=()):
     """A checkpoint of random weights."""
     model = Transformer(1, width, heads, 16, 20, 20, share_embeddings="all", dropout_rate=dropout)
     model.build(((None, None), (None, None)))
     random = np.random.default_rng(step)
     for weight in model.trainable_variables:
         weight.assign(random.standard_normal(weight.shape))
+    freeze(model, frozen)
     model.save(run.checkpoints / f"step-{step:08d}.keras")
-    return [np.array(weight) for weight in model.trainable_variables]
+    return [np.array(weight) for weight in model.weights]
 
 
 @pytest.fixture
@@ -29,16 +31,18 @@ def run(tmp_path):
 
 
 def test_the_last_ones_are_averaged_and_become_the_runs_model(run):
-    # A training that was begun from another's state may have another rate of dropout.
-    saved = [checkpoint(run, step, dropout=rate) for step, rate in ((10, 0.1), (20, 0.3), (100, 0.1))]
+    # A training that was begun from another's state may have another rate of dropout, and files of an earlier version
+    # do not say which weights are frozen.
+    saved = [checkpoint(run, step, dropout=rate) for step, rate in ((10, 0.1), (20, 0.3))]
+    saved.append(checkpoint(run, 100, frozen=["encoder"]))
     assert average_checkpoints(run, last=2) == run.average
     loaded = load_model(run.path)
-    for got, second, third in zip(loaded.trainable_variables, *saved[1:], strict=True):
+    for got, second, third in zip(loaded.weights, *saved[1:], strict=True):
         np.testing.assert_allclose(np.array(got), (second + third) / 2, atol=1e-6)
     assert not list(run.checkpoints.glob(".partial*"))
     # Another average replaces it, and is of single steps again.
     average_checkpoints(run, last=3)
-    for got, *of_steps in zip(load_model(run.path).trainable_variables, *saved, strict=True):
+    for got, *of_steps in zip(load_model(run.path).weights, *saved, strict=True):
         np.testing.assert_allclose(np.array(got), np.mean(of_steps, axis=0), atol=1e-6)
 
 

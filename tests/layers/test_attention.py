@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests import reference
-from tf_transformer import MultiHeadAttention, scaled_dot_product_attention
+from tf_transformer import MultiHeadAttention, padding_mask, scaled_dot_product_attention
 
 random = np.random.default_rng(0)
 
@@ -56,7 +56,7 @@ def test_attention_equals_equation_1(dtype):
         np.testing.assert_allclose(weights[batch, head], expected[1], atol=tolerance)
 
 
-@pytest.mark.parametrize("shape", [(4, 6), (6,), (1, 6), (2, 1, 1, 6), (1, 3, 1, 6), (2, 1, 4, 6)])
+@pytest.mark.parametrize("shape", [(4, 6), (6,), (1, 6), (3, 4, 6), (2, 1, 1, 6), (1, 3, 1, 6), (2, 1, 4, 6)])
 def test_attention_takes_any_mask_that_broadcasts(shape):
     query, key, value = normal(2, 3, 4, 5), normal(2, 3, 6, 5), normal(2, 3, 6, 5)
     mask = random.random(shape) < 0.5
@@ -67,6 +67,17 @@ def test_attention_takes_any_mask_that_broadcasts(shape):
     np.testing.assert_allclose(
         weights, scaled_dot_product_attention(query, key, value, full, return_attention_scores=True)[1], atol=1e-7
     )
+
+
+def test_a_padding_mask_is_given_its_axis_of_heads_and_refused_without():
+    ids = np.array([[5, 6, 7], [5, 0, 0]])
+    x = normal(2, 3, 3, 4)
+    _, weights = scaled_dot_product_attention(x, x, x, padding_mask(ids)[:, None], return_attention_scores=True)
+    np.testing.assert_array_equal(weights.numpy() > 0, np.broadcast_to((ids > 0)[:, None, None], (2, 3, 3, 3)))
+    for heads in (1, 3):  # of one head, the batch would have become the heads
+        told = rf"got \(2, 1, 3\) for {heads} heads; give .* as attention_mask\[:, None\]"
+        with pytest.raises(ValueError, match=told):
+            scaled_dot_product_attention(x[:, :heads], x[:, :heads], x[:, :heads], padding_mask(ids))
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "bool"])

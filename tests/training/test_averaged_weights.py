@@ -115,3 +115,32 @@ def test_the_average_can_be_shown_at_any_time():
     assert_same(model.get_weights(), averages(trained)[-1], 1e-6)
     average.on_epoch_begin(1)
     assert_same(model.get_weights(), trained[-1])
+
+
+def test_an_earlier_training_s_weights_come_back_only_if_its_average_is_in_the_model():
+    """Not over the weights of another model, nor over others that were put in since then."""
+
+    def model_of(value):
+        kernel = keras.initializers.Constant(value)
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer=kernel)])
+        model.compile(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=MOMENTUM), "mse", run_eagerly=True)
+        return model
+
+    average, begun = AveragedWeights(), []
+    spy = keras.callbacks.LambdaCallback(on_train_batch_begin=lambda batch, logs: begun.append(model.get_weights()))
+
+    def first_of_fit():
+        begun.clear()
+        model.fit(np.ones((2, 1)), np.ones(2), batch_size=1, callbacks=[average, spy], verbose=0)
+        return begun[0]
+
+    model = model_of(3.0)
+    assert_same(first_of_fit(), [[[3.0]]])
+    with average.hidden():
+        trained = model.get_weights()
+    assert (trained[0] != model.get_weights()[0]).all()
+    assert_same(first_of_fit(), trained)
+    model.set_weights([np.array([[9.0]])])
+    assert_same(first_of_fit(), [[[9.0]]])
+    model = model_of(5.0)
+    assert_same(first_of_fit(), [[[5.0]]])

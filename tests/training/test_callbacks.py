@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer import Perplexity, SmoothedCrossEntropy, Transformer, TransformerSchedule
+from tf_transformer import Perplexity, SmoothedCrossEntropy, Transformer, TransformerSchedule, UserError
 from tf_transformer.runs import Checkpoints
 from tf_transformer.runs.state import TrainingState
 from tf_transformer.training import EpochEnds, Pace, TokenCount, ValidationBleu, pace
@@ -128,6 +128,24 @@ def test_a_training_that_goes_on_keeps_no_checkpoint_of_later_steps_and_no_half_
     for _ in range(2):  # as several workers do
         checkpoints.forget_after(4)
         assert names(tmp_path) == kept
+
+
+def test_another_training_s_later_checkpoints_are_refused_and_stay(small, tmp_path):
+    for step in (1, 9, 12):
+        (tmp_path / f"step-{step:08d}.keras").touch()
+    kept = names(tmp_path)
+    told = "step-00000012.keras is of a later step than the model's, 1, .*; choose another folder"
+    with pytest.raises(UserError, match=told):
+        small.fit(np.ones((2, 3)), np.ones((2, 2)), callbacks=[Checkpoints(tmp_path)], verbose=0)
+    assert names(tmp_path) == kept
+    go_to(small, 12)
+    small.fit(np.ones((2, 3)), np.ones((2, 2)), callbacks=[Checkpoints(tmp_path, keep=2)], verbose=0)
+    assert names(tmp_path) == ["step-00000012.keras", "step-00000013.keras"]
+
+
+def test_at_least_one_checkpoint_is_kept(tmp_path):
+    with pytest.raises(ValueError, match="keep must be a positive integer, got 0"):
+        Checkpoints(tmp_path, keep=0)
 
 
 # -- EpochEnds ----

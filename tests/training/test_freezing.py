@@ -1,8 +1,10 @@
 """Layers that are not trained."""
 
+import keras
+import numpy as np
 import pytest
 
-from tf_transformer import Transformer, UserError
+from tf_transformer import SmoothedCrossEntropy, Transformer, TransformerAdam, UserError
 from tf_transformer.training import freeze
 
 
@@ -29,9 +31,34 @@ def test_all_that_is_in_a_layer_is_frozen_and_nothing_else(model):
         (["encoder/layer_2"], "no encoder/layer_2; choose from encoder/embedding, encoder/layer_0, encoder/layer_1"),
         (["projection", "layer"], "the model has no layer; choose from"),
         (["encoder", "decoder", "projection"], "nothing is left to train"),
+        ("encoder", r"layers is one string; give a list of them: \['encoder'\]"),
     ],
 )
 def test_what_can_not_be_frozen_is_told(model, layers, told):
     with pytest.raises(UserError, match=told):
         freeze(model, layers)
     assert not model.non_trainable_weights
+
+
+def test_what_is_frozen_stays_so_in_a_file_with_all_that_the_optimizer_has_learned(model, tmp_path):
+    count = freeze(model, ["encoder"])
+    model.compile(TransformerAdam(1e-3), SmoothedCrossEntropy(), jit_compile=False, run_eagerly=True)
+    ids = np.array([[5, 6, 3], [7, 3, 0]])
+    model.train_on_batch((ids, ids), ids)
+    for number in range(2):  # a loaded model is saved and loaded as it was itself
+        model.save(tmp_path / f"{number}.keras")
+        loaded = keras.saving.load_model(tmp_path / f"{number}.keras")
+        assert [weight.trainable for weight in loaded.weights] == [weight.trainable for weight in model.weights]
+        for one, other in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert freeze(loaded, ["encoder"]) == count  # again
+        model = loaded
+    with pytest.raises(UserError, match="nothing is left to train"):
+        freeze(model, ["decoder", "projection"])
+    for weight in model.weights:
+        weight.trainable = True
+    assert not model.non_trainable_weights
+
+
+def test_without_frozen_weights_a_file_is_as_before(model):
+    assert list(model.get_build_config()) == ["input_shape"]

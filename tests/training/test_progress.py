@@ -67,6 +67,25 @@ def test_the_lines_tell_compiling_and_waiting(jit_compile, more, first, end):
 
 
 @pytest.mark.parametrize(
+    ("figures", "line"),
+    [
+        ({"loss": 2.5}, "step       0   loss 2.500"),
+        (
+            {**FIGURES, "val_bleu": 31.5, "alignment_loss": 1.25},
+            "step       0   loss 2.500   perplexity     9.00   on validation    12.00   accuracy 0.500   BLEU 31.50   "
+            "alignment loss 1.250   1,234 tokens/s   waited for data 1.2%",
+        ),
+    ],
+    ids=["of any Keras model", "of a recipe's training"],
+)
+def test_a_line_has_the_figures_that_there_are(figures, line):
+    console = Console(file=io.StringIO(), width=200)
+    bar, _ = bar_and_optimizer(console)
+    bar.on_epoch_end(0, figures)
+    assert console.file.getvalue() == f"{line}\n"
+
+
+@pytest.mark.parametrize(
     ("seconds", "left"), [(6.0, "60 s left"), (300.0, "50 min left"), (1800.0, "5.0 h left")], ids=str
 )
 def test_the_lines_tell_how_long_the_rest_takes(seconds, left, monkeypatch):

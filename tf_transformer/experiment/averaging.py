@@ -46,15 +46,15 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
         )
     model = load_model(files[-1])
     configuration = _configuration(model)
-    total = [np.zeros(weight.shape, "float64") for weight in model.trainable_variables]
+    total = [np.zeros(weight.shape, "float64") for weight in model.weights]
     for file in files:
         one = model if file == files[-1] else load_model(file)
         # Shapes don't tell: two models may differ in their heads alone.
         if _configuration(one) != configuration:
             raise UserError(f"{file}: its model differs from that of {files[-1].name}, so they can't be averaged")
-        for mean, weight in zip(total, one.trainable_variables, strict=True):
+        for mean, weight in zip(total, one.weights, strict=True):
             mean += keras.ops.convert_to_numpy(weight)
-    for variable, mean in zip(model.trainable_variables, total, strict=True):
+    for variable, mean in zip(model.weights, total, strict=True):
         variable.assign((mean / last).astype(variable.dtype))  # divided last: of equal weights it gives the same bits
     with written_whole(run.average, "the average") as partial:
         model.save(partial)

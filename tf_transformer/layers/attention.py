@@ -33,12 +33,17 @@ def scaled_dot_product_attention(
         key: float (batch, heads, key_len, key_dim).
         value: float (batch, heads, key_len, value_dim).
         attention_mask: bool, anything that broadcasts to (batch, heads, query_len, key_len); True = may attend. A
-            query that may attend to nothing gets a finite output.
+            query that may attend to nothing gets a finite output. A mask without an axis of heads, such as that of
+            `padding_mask`, is one for layers: write `padding_mask(ids)[:, None]`, since the first of three axes
+            counts as the heads here.
         return_attention_scores: whether to return the weights too.
 
     Returns:
         float (batch, heads, query_len, value_dim); with `return_attention_scores` a pair of it and the weights
         (batch, heads, query_len, key_len).
+
+    Raises:
+        ValueError: the first of the mask's three axes is that of no heads.
 
     Example:
         >>> import numpy as np
@@ -47,12 +52,25 @@ def scaled_dot_product_attention(
         >>> scaled_dot_product_attention(x, x, x).shape
         TensorShape([1, 1, 3, 4])
     """
-    value = ops.convert_to_tensor(value)
+    query, value = ops.convert_to_tensor(query), ops.convert_to_tensor(value)
+    if attention_mask is not None:
+        attention_mask = ops.convert_to_tensor(attention_mask)
+        _check_first_axis(attention_mask, query)
     # The weights get its dtype, and as whole numbers they would be 0.
     value = ops.cast(value, keras.backend.result_type(value.dtype, float))
     weights = _attention_weights(query, key, attention_mask, value.dtype)
     output = ops.matmul(weights, value)
     return (output, weights) if return_attention_scores else output
+
+
+def _check_first_axis(mask: Any, query: Any) -> None:
+    """Refuses a (batch, query_len or 1, key_len) mask, whose batch would be taken for the heads, where that shows."""
+    heads = query.shape[1] if len(query.shape) == 4 else None
+    if len(mask.shape) == 3 and heads is not None and mask.shape[0] not in (None, 1, heads):
+        raise ValueError(
+            f"attention_mask with three axes must be (heads or 1, query_len or 1, key_len), got {tuple(mask.shape)} "
+            f"for {heads} heads; give one mask for each sentence as attention_mask[:, None]"
+        )
 
 
 def _attention_weights(query: Any, key: Any, attention_mask: Any | None, dtype: str) -> Any:

@@ -24,7 +24,8 @@ def padding_mask(ids: Any) -> Any:
         ids: token ids, int (batch, length); 0 is padding.
 
     Returns:
-        bool (batch, 1, length): False at padding. It broadcasts over heads and queries.
+        bool (batch, 1, length): False at padding. A layer's attention takes it for all heads and queries;
+        `scaled_dot_product_attention`, which knows no axis but by its place, is given `padding_mask(ids)[:, None]`.
 
     Example:
         >>> from tf_transformer import padding_mask

@@ -10,11 +10,12 @@ from keras import ops
 
 from tf_transformer.decoding.ensemble_stepper import EnsembleStepper, mean_log_probabilities
 from tf_transformer.errors import UserError
+from tf_transformer.models.pair_reading import PairReading
 from tf_transformer.models.sequence_model import SequenceModel
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class Ensemble(keras.Model):
+class Ensemble(PairReading, keras.Model):
     """Trained models as one: the log-probability of a token is the mean of theirs.
 
     So a translation's log-probability is the mean of those that the models give it, and what one of them thinks
@@ -100,13 +101,19 @@ class Ensemble(keras.Model):
             model.share_constants()
 
     def get_config(self) -> dict[str, Any]:
-        models = [keras.saving.serialize_keras_object(model) for model in self.models]
+        models = [_uncompiled(keras.saving.serialize_keras_object(model)) for model in self.models]
         return {**super().get_config(), "models": models}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Ensemble:
-        models = [keras.saving.deserialize_keras_object(model) for model in config["models"]]
+        # A file written by an earlier version may tell how its models were compiled.
+        models = [keras.saving.deserialize_keras_object(_uncompiled(model)) for model in config["models"]]
         return cls(**{**config, "models": models})
+
+
+def _uncompiled(config: dict[str, Any]) -> dict[str, Any]:
+    """A model's config without what it was compiled with, whose classes `load_model` does not import."""
+    return {key: value for key, value in config.items() if key != "compile_config"}
 
 
 def _one_head(model: SequenceModel, kind: str, layers: list[Any]) -> Any:

@@ -10,19 +10,15 @@ import keras
 from tf_transformer.distributed.replicas import scope_of
 from tf_transformer.errors import UserError
 from tf_transformer.layers.arguments import check_sizes, check_vocabularies
+from tf_transformer.models.pair_reading import NOT_QUANTIZED, PairReading
 from tf_transformer.training.step import ProjectingSteps
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.interface import Stepping
     from tf_transformer.layers.next_word import NextWord
 
-NOT_QUANTIZED = (
-    "Keras can't quantize a model of this package, whose layers are not Keras's own; export_ctranslate2 with "
-    'quantization="int8" can quantize a Transformer, and a Translator with half=True exports float16 weights'
-)
 
-
-class SequenceModel(ProjectingSteps, keras.Model):
+class SequenceModel(PairReading, ProjectingSteps, keras.Model):
     """Base of the models: reads source ids and the target so far, and gives logits for each next target token.
 
     A model that is written on it trains with this package's batches, loss and schedules, is searched, exported and
@@ -39,8 +35,9 @@ class SequenceModel(ProjectingSteps, keras.Model):
         input_vocab_size: number of source tokens.
         target_vocab_size: number of target tokens.
         max_length: the longest sequence that the model is for.
-        share_embeddings: "all" (source embedding, target embedding and projection are one matrix), "target" (target
-            embedding and projection), or "none".
+        share_embeddings: "all" (source embedding, target embedding and projection are one matrix; a model written on
+            this gives its encoder's embedding to its decoder then), "target" (target embedding and projection), or
+            "none".
         output_bias: whether a bias is added to the logits; the `stepper` of a model that has one adds it too.
 
     Attributes:
@@ -91,8 +88,32 @@ class SequenceModel(ProjectingSteps, keras.Model):
             if self.output_bias:
                 self.bias = self.add_weight((self.target_vocab_size,), initializer="zeros", name="bias")
 
+    def get_build_config(self) -> dict[str, Any] | None:
+        """The shapes that the model was built with, as in Keras, and where its weights are that do not learn."""
+        config = super().get_build_config()
+        # By their places, by which Keras files an optimizer's variables too: names of layers get other numbers.
+        frozen = [place for place, weight in enumerate(self.weights) if not weight.trainable]
+        return {**config, "frozen": frozen} if config and frozen else config
+
+    def build_from_config(self, config: dict[str, Any] | None) -> None:
+        """Builds the model, as in Keras; the weights that did not learn do not, before an optimizer is built."""
+        config = dict(config or {})
+        frozen = config.pop("frozen", [])  # a file written by an earlier version has none
+        super().build_from_config(config)
+        for place in frozen:
+            self.weights[place].trainable = False
+
     def make_projection(self) -> None:
-        """Makes the layer `projection`, where it shares no matrix with an embedding."""
+        """Makes the layer `projection`, where it shares no matrix with an embedding.
+
+        Raises:
+            UserError: `share_embeddings` is "all", and `encoder` and `decoder` have an embedding each.
+        """
+        if self.share_embeddings == "all" and self.encoder.embedding is not self.decoder.embedding:
+            raise UserError(
+                f'share_embeddings is "all", but encoder and decoder of this {type(self).__name__} have an embedding '
+                'each; give the decoder the encoder\'s embedding, or choose "target" or "none"'
+            )
         if self.share_embeddings == "none":
             self.projection = keras.layers.Dense(
                 self.target_vocab_size, use_bias=False, name="projection", dtype=self.dtype_policy
@@ -120,22 +141,6 @@ class SequenceModel(ProjectingSteps, keras.Model):
 
     def share_constants(self) -> None:
         """Makes one tensor of each table that is no weight, where every graph of an export would hold a copy."""
-
-    @property
-    def input_dtype(self) -> str:
-        """What ids that come as floats are made; bfloat16, say, would have no odd number above 256."""
-        return "int32"
-
-    def __call__(self, inputs: Any, *more: Any, **options: Any) -> Any:
-        """Works out logits, as `call` does."""
-        is_pair = isinstance(inputs, (tuple, list)) and len(inputs) == 2
-        if more or not is_pair:
-            given = "a pair and more" if is_pair else "no pair"
-            raise UserError(
-                f"a {type(self).__name__} reads one pair of integer arrays, model((source_ids, target_ids)), got "
-                f"{given}; options such as training=True go by name"
-            )
-        return super().__call__(inputs, **options)
 
     def call(self, inputs: Any, return_attention_scores: bool = False, training: bool | None = None) -> Any:
         """Works out the logits of every target position at once (teacher forcing).
@@ -183,35 +188,6 @@ class SequenceModel(ProjectingSteps, keras.Model):
         """Maps the decoder's output, float (..., d_model), to logits (..., target_vocab_size)."""
         logits = self.projection(x) if self.share_embeddings == "none" else self.decoder.embedding.project(x)
         return logits + keras.ops.cast(self.bias, logits.dtype) if self.output_bias else logits
-
-    def export(
-        self,
-        filepath: Any,
-        format: str = "tf_saved_model",
-        verbose: bool | None = None,
-        input_signature: Any | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Writes the model down for inference, as Keras does: ids of any lengths in, logits out.
-
-        To translate text with what is written, use `tf_transformer.export_saved_model` instead.
-
-        Args:
-            filepath: where to.
-            format: Keras's formats; "tf_saved_model" has an endpoint `serve`.
-            verbose: whether to tell of it.
-            input_signature: what the endpoint takes; a pair of int32 (batch, length) unless given.
-            **kwargs: other arguments of Keras's `export`.
-        """
-        if input_signature is None:
-            # Keras would take the lengths of the first batch that it saw, and floats, of which bfloat16 has no 257.
-            names = "source_ids", "target_ids"
-            input_signature = [tuple(keras.InputSpec("int32", (None, None), name=name) for name in names)]
-        super().export(filepath, format, verbose, input_signature, **kwargs)
-
-    def quantize(self, *arguments: Any, **options: Any) -> None:
-        """Refuses: Keras knows nothing of this package's layers, and would leave them as they are."""
-        raise UserError(NOT_QUANTIZED)
 
     def get_config(self) -> dict[str, Any]:
         return {

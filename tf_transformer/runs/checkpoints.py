@@ -10,7 +10,9 @@ from typing import Any
 
 import keras
 
+from tf_transformer.errors import UserError
 from tf_transformer.files.whole import PARTIAL, written_whole
+from tf_transformer.layers.arguments import check_sizes
 from tf_transformer.runs.directory import AVERAGE, BEST, INTERRUPTED, step_checkpoints, step_name
 from tf_transformer.training.step_count import steps_taken
 
@@ -23,7 +25,11 @@ class Checkpoints(keras.callbacks.Callback):
 
     Args:
         directory: where the checkpoints lie.
-        keep: how many of the newest stay.
+        keep: how many of the newest stay, at least 1.
+
+    Raises:
+        ValueError: `keep` is below 1.
+        UserError: as a training begins, checkpoints of later steps lie there, which would be taken for its newest.
 
     Example:
         >>> import tempfile
@@ -40,8 +46,16 @@ class Checkpoints(keras.callbacks.Callback):
     def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:
         super().__init__()
         self.directory = Path(directory)
-        self.keep = keep
+        (self.keep,) = check_sizes(keep=keep)
         self.best = float("inf")
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        steps = steps_taken(self.model)
+        if later := self._later_than(steps):
+            raise UserError(
+                f"{self.directory}: {later[-1].name} is of a later step than the model's, {steps}, so of another "
+                "training; choose another folder, or move the checkpoints away"
+            )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         path = self._write(f"{step_name(steps_taken(self.model))}.keras", self.model.save)
@@ -69,11 +83,13 @@ class Checkpoints(keras.callbacks.Callback):
 
     def forget_after(self, step: int) -> None:
         """Removes the checkpoints of later steps, that of an interruption, and half-written ones, which a kill left."""
-        for file in step_checkpoints(self.directory):
-            if file.name > f"{step_name(step)}.keras":
-                file.unlink()
+        for file in self._later_than(step):
+            file.unlink()
         for file in (self.directory / INTERRUPTED, *self.directory.glob(f"{PARTIAL}*")):
             file.unlink(missing_ok=True)
+
+    def _later_than(self, step: int) -> list[Path]:
+        return [file for file in step_checkpoints(self.directory) if file.name > f"{step_name(step)}.keras"]
 
     def forget_best(self) -> None:
         """Removes the best one; that of the next validation takes its place."""

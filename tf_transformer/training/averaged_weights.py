@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import numpy as np
 
 
 class AveragedWeights(keras.callbacks.Callback):
@@ -34,6 +35,28 @@ class AveragedWeights(keras.callbacks.Callback):
     def __init__(self) -> None:
         super().__init__()
         self._in_training: list[Any] | None = None
+
+    def set_model(self, model: keras.Model) -> None:
+        if model is not self._model:
+            self._in_training = None  # those of the model before
+        super().set_model(model)
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        # After an earlier training the average is in the model, unless other weights were put into it since then.
+        if self._in_training is not None and not self._is_shown():
+            self._in_training = None
+
+    def _is_shown(self) -> bool:
+        """Whether the model's weights are the average, to the bit."""
+        if not self.model.optimizer.built:
+            return False  # compiled anew: this one's average begins with the weights that are there
+        found = self.model.get_weights()
+        self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
+        average = self.model.get_weights()
+        if all(np.array_equal(*both) for both in zip(found, average, strict=True)):
+            return True
+        self.model.set_weights(found)
+        return False
 
     def show_average(self) -> None:
         """Puts the average into the model, if it isn't there."""

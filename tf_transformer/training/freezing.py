@@ -12,7 +12,8 @@ from tf_transformer.errors import UserError
 def freeze(model: keras.Model, layers: Sequence[str]) -> int:
     """Keeps weights from being trained. To be called before the optimizer is built.
 
-    A matrix that several layers share is frozen for all of them.
+    A matrix that several layers share is frozen for all of them. What is frozen stays so in a file that the model is
+    saved to; a weight with `weight.trainable = True` learns again, once the model is compiled anew.
 
     Args:
         model: a built model.
@@ -23,7 +24,8 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
         How many numbers are frozen.
 
     Raises:
-        UserError: the model has no such layer, or nothing would be left to train; nothing is frozen then.
+        UserError: the model has no such layer, nothing would be left to train, or `layers` is no list; nothing is
+            frozen then.
 
     Example:
         >>> import tf_transformer as tt
@@ -33,12 +35,15 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
         >>> freeze(model, ["encoder/embedding", "projection"])  # two matrices of 20 rows of 8
         320
     """
-    paths = {path_in_model(variable): variable for variable in model.trainable_variables}
+    if isinstance(layers, str):
+        raise UserError(f"layers is one string; give a list of them: [{layers!r}]")
+    # Those that are frozen already too: a model may have been loaded with them.
+    paths = {path_in_model(variable): variable for variable in model.weights}
     for name in layers:
         if not any(_is_in(path, name) for path in paths):
             raise UserError(f"layers: the model has no {name}; choose from {', '.join(_nearest(paths, name))}")
     frozen = [variable for path, variable in paths.items() if any(_is_in(path, name) for name in layers)]
-    if len(frozen) == len(paths):
+    if all(any(variable is each for each in frozen) for variable in model.trainable_variables):
         raise UserError(f"layers: with all of {', '.join(layers)} frozen nothing is left to train; leave out some")
     for variable in frozen:
         variable.trainable = False

@@ -11,11 +11,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tf_transformer.console import tell
 from tf_transformer.training.step_count import StepCounter, steps_taken
 
+# How a line tells each figure, in their order.
+FIGURES = {
+    "loss": "loss {:.3f}",
+    "perplexity": "perplexity {:8.2f}",
+    "val_perplexity": "on validation {:8.2f}",
+    "val_accuracy": "accuracy {:.3f}",
+    "val_bleu": "BLEU {:.2f}",
+    "val_f1": "F1 {:.2f}",
+    "alignment_loss": "alignment loss {:.3f}",
+    "tokens_per_second": "{:,.0f} tokens/s",
+    "data_wait": "waited for data {:.1%}",
+}
+
 
 class ProgressBar(StepCounter):
     """Shows one bar for the whole training, and a line at each validation.
 
-    Where the output is no terminal, the lines alone are written.
+    Where the output is no terminal, the lines alone are written. A line has the figures that there are: the loss;
+    `Perplexity`; on the validation set `Perplexity` and the accuracy of `TokenAccuracy`; and what the callbacks
+    `ValidationBleu`, `Pace` (tokens a second, of the metric `TokenCount`) and `DataWait` work out, which must come
+    before this one.
+
+    Call `stop` when the training has ended, by an error too; until then the bar keeps the terminal.
 
     Args:
         steps: how many steps the training has.
@@ -74,19 +92,12 @@ class ProgressBar(StepCounter):
             self._loss = logs["loss"]
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        logs = logs or {}
         new = logs.get("new_shapes")
         compiled = f"   compiled {new} batch shapes in {logs['new_shapes_seconds']:.1f} s" if new else ""
-        names = (("BLEU", "val_bleu"), ("F1", "val_f1"))
-        score = "".join(f"{name} {logs[key]:.2f}   " for name, key in names if key in logs)
-        if "alignment_loss" in logs:
-            score += f"alignment loss {logs['alignment_loss']:.3f}   "
-        tell(
-            self.console,
-            f"step {steps_taken(self.model):>7,}   loss {logs['loss']:.3f}   "
-            f"perplexity {logs['perplexity']:8.2f}   on validation {logs['val_perplexity']:8.2f}   "
-            f"accuracy {logs['val_accuracy']:.3f}   {score}{logs['tokens_per_second']:,.0f} tokens/s   "
-            f"waited for data {logs['data_wait']:.1%}{compiled}{self._left()}",
-        )
+        told = "   ".join(form.format(logs[key]) for key, form in FIGURES.items() if key in logs)
+        step = f"step {steps_taken(self.model):>7,}"
+        tell(self.console, f"{step}   {told}{compiled}{self._left()}")
 
     def _left(self) -> str:
         """The time that the rest takes at the pace since the first step, validation and all."""
