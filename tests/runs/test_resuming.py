@@ -3,6 +3,7 @@
 import io
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -16,6 +17,7 @@ from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
 from tf_transformer.errors import UserError
+from tf_transformer.experiment import runner
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import load_model
@@ -80,6 +82,27 @@ def test_ctrl_c_after_the_last_step_leaves_the_scores_to_the_same_command(stoppe
     monkeypatch.setattr(keras.Model, "fit", None)
     experiment.train(loaded, run.path)
     assert run.scores.is_file() and not run.is_unfinished()
+
+
+def test_the_time_of_a_training_is_that_of_its_steps(stopped, monkeypatch):
+    """Not that of its preparation, which an interrupted training would have several times, or not at all."""
+    loaded, run = stopped
+    clock = SimpleNamespace(now=0.0)
+
+    def prepare(*arguments):
+        clock.now += 1000.0
+        return prepare_data(*arguments)
+
+    def fit(*arguments):
+        clock.now += 5.0
+        return 7.0
+
+    prepare_data = runner.prepare_data
+    monkeypatch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(runner, "prepare_data", prepare)
+    monkeypatch.setattr(runner, "fit", fit)
+    monkeypatch.setattr(runner, "evaluate_sets", lambda *arguments: {"test": {"bleu": 1.0}})
+    assert experiment.train(loaded, run.path).read_scores()[0]["training_seconds"] == 12.0
 
 
 @pytest.mark.thorough

@@ -129,7 +129,6 @@ def _train(
     recipe: Recipe, run: RunDirectory, console: Console, resume: str | os.PathLike, held: ExitStack
 ) -> RunDirectory:
     chief = is_chief()
-    began = time.perf_counter()
     beginning = find_beginning(recipe, run, resume)
     if beginning.goes_on and chief:
         held.enter_context(run.locked(LOCK_SECONDS))
@@ -183,6 +182,7 @@ def _train(
         )
     del origin  # a whole model
     pairs = splits.train, splits.validation
+    began = time.perf_counter()
     seconds_before = fit(model, recipe, run, tokenizers, batches, pairs, console, strategy, beginning.origin_step)
     if not chief:
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
