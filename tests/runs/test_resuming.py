@@ -1,6 +1,7 @@
 """A new run that begins from the state of another."""
 
 import io
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from rich.console import Console
 from tests.cli.command import contents
 from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.experiment.test_experiment import figures, first_batches
+from tests.runs.conftest import Begun
 from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
@@ -20,7 +22,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment import runner
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.recipe import save_recipe
-from tf_transformer.runs.directory import load_model
+from tf_transformer.runs.directory import RunDirectory, load_model
 from tf_transformer.runs.resuming import find_state
 
 
@@ -64,6 +66,26 @@ def test_another_corpus_is_told(stopped):
             experiment.train(loaded, run.path)
     written.write_bytes(whole)
     assert contents(run.path) == before
+
+
+def test_another_set_of_evaluation_also_is_told(eager, until_it_begins, tmp_path):
+    """But not where an earlier version began the training, which did not write it down."""
+    loaded, run = on(tmp_path, PAIRS, 64, max_length=32), RunDirectory(tmp_path / "run")
+    also = {"news": ("pairs.en", "news.de")}
+    loaded = loaded.model_copy(update={"evaluation": loaded.evaluation.model_copy(update={"also": also})})
+    news = tmp_path / "news.de"
+    news.write_bytes((tmp_path / "pairs.de").read_bytes())
+    with pytest.raises(Begun):
+        experiment.train(loaded, run.path)
+    (run.training_state / "step-00000003").mkdir()  # as if it had come so far
+    news.write_bytes(news.read_bytes().replace(b"Mann", b"Mond"))
+    with pytest.raises(UserError, match=r"had other pairs in evaluation\.also\.news \(24 pairs, .*; now 24 pairs, "):
+        experiment.train(loaded, run.path)
+    start = json.loads((run.training_state / "start.json").read_text())
+    del start["corpus"]["news"]
+    (run.training_state / "start.json").write_text(json.dumps(start))
+    with pytest.raises(Begun):
+        experiment.train(loaded, run.path)
 
 
 def tokens(run, devices, begin, end):

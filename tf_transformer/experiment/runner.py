@@ -154,7 +154,7 @@ def _train(
             held.enter_context(run.locked())
             held.enter_context(run.removed_on_failure())
         if chief and beginning.has_state:
-            check_same_start(_known_corpus(recipe, run, splits), devices, run)
+            check_same_start(_known_corpus(recipe, run, splits), splits.corpus_of_also, devices, run)
 
     chief_first(strategy, begin)
     keras.utils.set_random_seed(recipe.seed)
@@ -280,7 +280,7 @@ def _write_beginning(
 ) -> None:
     """Writes down what a training begins with; from then on the same command goes on with it."""
     run.checkpoints.mkdir(exist_ok=True)  # a training may have been broken off before it made the folder
-    save_start(corpus, devices, beginning, run)
+    save_start(corpus | corpus_of_also, devices, beginning, run)
     save_recipe(recipe, run.recipe)
     tokenizers.save(run.tokenizer)
     known = {"parameters": model.count_params(), "corpus": corpus | corpus_of_also, "devices": devices}
