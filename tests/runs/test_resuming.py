@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,11 +19,13 @@ from tests.runs.conftest import Begun
 from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
-from tf_transformer.errors import UserError
+from tf_transformer.errors import Preempted, UserError
 from tf_transformer.experiment import runner
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.recipe import save_recipe
+from tf_transformer.runs import interruption
 from tf_transformer.runs.directory import RunDirectory, load_model
+from tf_transformer.runs.interruption import Interruption
 from tf_transformer.runs.resuming import find_state
 
 
@@ -86,6 +89,21 @@ def test_another_set_of_evaluation_also_is_told(eager, until_it_begins, tmp_path
     (run.training_state / "start.json").write_text(json.dumps(start))
     with pytest.raises(Begun):
         experiment.train(loaded, run.path)
+
+
+def test_an_order_to_end_that_comes_twice_counts_once(monkeypatch):
+    """As from a scheduler, and from a sweep that the scheduler has told too. One that comes later is another."""
+    state = SimpleNamespace(place=lambda: "the same command resumes from step 3")
+    interrupted = Interruption(state, None, Console(quiet=True))
+    went_on = False
+    with pytest.raises(Preempted), interrupted.watching():
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
+        went_on = True
+        monkeypatch.setattr(interruption, "ONE_ORDER_SECONDS", 0.0)
+        with pytest.raises(Preempted):
+            signal.raise_signal(signal.SIGTERM)
+    assert went_on
 
 
 def tokens(run, devices, begin, end):

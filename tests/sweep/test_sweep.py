@@ -22,7 +22,7 @@ from tests.recipe.recipes import FOLDER
 from tests.tiny_run import MAX_LENGTH, RECIPE, settings, write_pairs
 from tf_transformer import experiment
 from tf_transformer.commands.sweep import sweep
-from tf_transformer.errors import UserError
+from tf_transformer.errors import Preempted, UserError
 from tf_transformer.recipe import save_recipe
 from tf_transformer.sweep import load_sweep, running
 from tf_transformer.sweep.picture import plot_rows
@@ -339,6 +339,14 @@ def test_what_failed_is_told_whatever_bytes_it_wrote(tmp_path, monkeypatch):
         run_sweep(runs)
 
 
+def test_a_training_that_is_stopped_stops_the_sweep_with_its_status(tmp_path, monkeypatch):
+    """By SIGTERM to it alone, or since a worker is lost: the command then ends with status 75, as the training did."""
+    monkeypatch.setattr(running, "COMMAND", [sys.executable, "-c", "print('worker 1 is gone'); raise SystemExit(75)"])
+    _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
+    with pytest.raises(Preempted, match=r"base-seed1 was stopped \(worker 1 is gone\); .* give the same command again"):
+        run_sweep(runs)
+
+
 # A training during which the sweep is told to end, and told so again while the training saves its state.
 TOLD_TO_END = """
 import os, signal, sys, time
@@ -362,7 +370,7 @@ def test_a_training_gets_one_signal_where_the_sweep_is_told_to_end(tmp_path, mon
     """In a process group of its own, to which Ctrl-C in a terminal does not go; at a second one it is ended."""
     monkeypatch.setattr(running, "COMMAND", [sys.executable, "-c", TOLD_TO_END.format(again=again)])
     _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit if again else Preempted):
         run_sweep(runs)
     process, group, *signals = (tmp_path / "runs" / "base-seed1.log").read_text().split()
     assert process == group and signals == ["SIGTERM"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tf_transformer.distributed.launcher import COMMAND, signals_as_exceptions
-from tf_transformer.errors import UserError
+from tf_transformer.errors import Preempted, UserError
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import check_same
 from tf_transformer.sweep.results import in_words
@@ -33,6 +34,7 @@ def run_sweep(
 
     Raises:
         UserError: a run's folder holds a run of another recipe, or its training failed.
+        Preempted: a training was stopped, and can be resumed.
 
     Example:
         >>> run_sweep([])
@@ -80,14 +82,17 @@ def _train(run: Run) -> None:
         )
         try:
             status = process.wait()
-        except BaseException:
+        except BaseException as told_to_end:
             process.terminate()  # it saves its state
-            process.wait()
-            raise
+            status = process.wait()
+            if not (isinstance(told_to_end, SystemExit) and status == os.EX_TEMPFAIL):
+                raise
         finally:
             process.kill()  # it has ended, unless a second signal has come
             process.wait()
     if status:
         # A library or the system may have written what is not UTF-8, such as a file's name.
         last = " / ".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LAST_LINES:])
+        if status == os.EX_TEMPFAIL:
+            raise Preempted(f"{run.name} was stopped ({last}); to go on, give the same command again")
         raise UserError(f"{run.name} ended with status {status} ({last}); fix that, and give the same command again")
