@@ -112,16 +112,22 @@ def tokens(run, devices, begin, end):
 
 
 def test_ctrl_c_after_the_last_step_leaves_the_scores_to_the_same_command(stopped, monkeypatch):
-    """It comes while the last state may still be being written."""
+    """It comes while the last state may still be being written. What is written at the end is there all the same."""
     loaded, run = stopped
+    loaded = loaded.model_copy(update={"tensorboard": loaded.tensorboard.model_copy(update={"embeddings": True})})
+    save_recipe(loaded, run.recipe)
     console = Console(file=io.StringIO(), width=300)
     with ctrl_c_after():
         experiment.train(loaded, run.path, console)
     assert "interrupted; the same command resumes from step 6" in console.file.getvalue()
     assert run.is_unfinished() and not run.scores.exists()
     monkeypatch.setattr(keras.Model, "fit", None)
+    embeddings = run.logs / "train" / "source.bytes"
+    written = embeddings.read_bytes()
+    embeddings.unlink()
     experiment.train(loaded, run.path)
     assert run.scores.is_file() and not run.is_unfinished()
+    assert embeddings.read_bytes() == written
 
 
 def test_the_time_of_a_training_is_that_of_its_steps(stopped, monkeypatch):

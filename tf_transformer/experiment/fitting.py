@@ -21,6 +21,7 @@ from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.interruption import Interruption
 from tf_transformer.runs.state import TrainingState
 from tf_transformer.tensorboard.event_file import forget_after
+from tf_transformer.tensorboard.projector import EmbeddingProjector
 from tf_transformer.tensorboard.training import tensorboard_callbacks
 from tf_transformer.training.async_steps import AsyncCallbacks
 from tf_transformer.training.averaged_weights import AveragedWeights
@@ -120,6 +121,13 @@ def fit(
     if state.step:
         console.print(f"resuming from step {state.step:,}", highlight=False)
     if state.ended:
+        # One that was stopped after its last validation did not come to what is written at the end.
+        for projector in (each for each in callbacks if isinstance(each, EmbeddingProjector)):
+            for callback in (*average, projector):
+                callback.set_model(model)
+            for each in average:
+                each.show_average()
+            projector.on_train_end()
         return state.seconds
     rest = train_batches.from_step(state.step)
     validations_left = math.ceil(training.steps / training.validate_every) - state.step // training.validate_every
