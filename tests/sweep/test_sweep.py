@@ -237,7 +237,7 @@ def test_a_picture(tmp_path):
 def test_the_command_replaces_its_own_results_alone(tmp_path, monkeypatch):
     path, folder, begun = write(tmp_path), tmp_path / "runs", []
     folder.mkdir()
-    monkeypatch.setattr(running, "run_sweep", lambda runs, tell: begun.append(runs) or {("base", 1): {"bleu": 30.0}})
+    monkeypatch.setattr(running, "run_sweep", lambda runs, *others: begun.append(runs) or {("base", 1): {"bleu": 30.0}})
     (folder / "results.csv").write_text("date,litres\n1 May,40\n")
     with pytest.raises(UserError, match="not of this sweep's rows"):
         sweep(path, run_dir=folder)
@@ -345,6 +345,27 @@ def test_a_training_that_is_stopped_stops_the_sweep_with_its_status(tmp_path, mo
     _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
     with pytest.raises(Preempted, match=r"base-seed1 was stopped \(worker 1 is gone\); .* give the same command again"):
         run_sweep(runs)
+
+
+def trained(run, **known):
+    """Makes a run's folder as a training leaves it."""
+    run.path.mkdir(parents=True)
+    save_recipe(run.load(), run.path / "recipe.yaml")
+    (run.path / "training.json").write_text(json.dumps(known))
+    (run.path / "scores.json").write_text(json.dumps({"bleu": 30.0, "training_seconds": 5.0, "earlier": []}))
+
+
+def test_after_each_training_the_table_has_what_there_is(tmp_path, monkeypatch):
+    def train(run):
+        if run.row == "late":
+            raise UserError("late-seed1 ended with status 2")
+        trained(run)
+
+    monkeypatch.setattr(running, "_train", train)
+    with pytest.raises(UserError, match="late-seed1 ended"):
+        sweep(write(tmp_path, rows={"base": {}, "late": {"model.dff": 64}}), run_dir=tmp_path / "runs")
+    rows = list(csv.DictReader((tmp_path / "runs" / "results.csv").open()))
+    assert [(row["row"], row["figure"]) for row in rows] == [("base", "bleu"), ("base", "training_seconds")]
 
 
 # A training during which the sweep is told to end, and told so again while the training saves its state.

@@ -11,14 +11,16 @@ from tf_transformer.distributed.launcher import COMMAND, signals_as_exceptions
 from tf_transformer.errors import Preempted, UserError
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import check_same
-from tf_transformer.sweep.results import in_words
+from tf_transformer.sweep.results import Scores, in_words
 from tf_transformer.sweep.settings import Run
 
 LAST_LINES = 3  # of a run that failed, to be shown
 
 
 def run_sweep(
-    runs: Sequence[Run], tell: Callable[[str], Any] = lambda line: None
+    runs: Sequence[Run],
+    tell: Callable[[str], Any] = lambda line: None,
+    keep: Callable[[Scores], Any] = lambda scores: None,
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """Trains the runs that are not finished, and reads the scores of all.
 
@@ -28,6 +30,7 @@ def run_sweep(
     Args:
         runs: the runs, as `load_sweep` returns them.
         tell: called with one line at the start and at the end of each run.
+        keep: called after each training with the scores of all runs that have ended.
 
     Returns:
         What each run's own training scored, by row and seed.
@@ -41,12 +44,13 @@ def run_sweep(
         {}
     """
     ended = {run.name: _is_ended(run) for run in runs}  # all are looked at before the first begins
-    scores = {}
+    scores = {(run.row, run.seed): _own_scores(RunDirectory(run.path)) for run in runs if ended[run.name]}
     for number, run in enumerate(runs, start=1):
         if not ended[run.name]:
             tell(f"{number} of {len(runs)}: {run.name} ...")
             _train(run)
-        scores[run.row, run.seed] = _own_scores(RunDirectory(run.path))
+            scores[run.row, run.seed] = _own_scores(RunDirectory(run.path))
+            keep(scores)
         done = " (already finished)" if ended[run.name] else ""
         tell(f"{number} of {len(runs)}: {run.name}: {in_words(scores[run.row, run.seed])}{done}")
     return scores
