@@ -355,6 +355,27 @@ def trained(run, **known):
     (run.path / "scores.json").write_text(json.dumps({"bleu": 30.0, "training_seconds": 5.0, "earlier": []}))
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_recipe_that_is_changed_during_a_sweep_is_told(tmp_path, monkeypatch, moment):
+    """Before the second training's process has read it, or after the first has ended."""
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(f"extends: {RECIPE}\n")
+    _, runs = load_sweep(write(tmp_path, recipe="own.yaml", seeds=[1, 2]), folder=tmp_path / "runs")
+
+    def train(run):
+        if moment == "after":
+            trained(run)
+        recipe.write_text(f"extends: {RECIPE}\ntraining: {{steps: 70}}\n")
+        if moment == "before":
+            trained(run)
+
+    monkeypatch.setattr(running, "_train", train)
+    told = {"before": r"differs in training\.steps", "after": r"own\.yaml: changed since the sweep began, .* undo that"}
+    with pytest.raises(UserError, match=told[moment]):
+        run_sweep(runs)
+    assert not runs[1].path.exists()
+
+
 def test_after_each_training_the_table_has_what_there_is(tmp_path, monkeypatch):
     def train(run):
         if run.row == "late":

@@ -9,6 +9,7 @@ from typing import Any
 
 from tf_transformer.distributed.launcher import COMMAND, signals_as_exceptions
 from tf_transformer.errors import Preempted, UserError
+from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.resuming import check_same
 from tf_transformer.sweep.results import Scores, in_words
@@ -36,19 +37,23 @@ def run_sweep(
         What each run's own training scored, by row and seed.
 
     Raises:
-        UserError: a run's folder holds a run of another recipe, or its training failed.
+        UserError: a run's folder holds a run of another recipe, its training failed, or the recipe has changed meanwhile.
         Preempted: a training was stopped, and can be resumed.
 
     Example:
         >>> run_sweep([])
         {}
     """
-    ended = {run.name: _is_ended(run) for run in runs}  # all are looked at before the first begins
+    recipes = {run.name: run.load() for run in runs}
+    # All are looked at before the first begins.
+    ended = {run.name: _is_ended(run, recipes[run.name]) for run in runs}
     scores = {(run.row, run.seed): _own_scores(RunDirectory(run.path)) for run in runs if ended[run.name]}
     for number, run in enumerate(runs, start=1):
         if not ended[run.name]:
             tell(f"{number} of {len(runs)}: {run.name} ...")
+            _check_same_recipe(run, recipes[run.name])
             _train(run)
+            check_same(recipes[run.name], RunDirectory(run.path))  # the training has read the recipe anew
             scores[run.row, run.seed] = _own_scores(RunDirectory(run.path))
             keep(scores)
         done = " (already finished)" if ended[run.name] else ""
@@ -64,10 +69,19 @@ def _own_scores(run: RunDirectory) -> dict[str, Any]:
     return own[0]
 
 
-def _is_ended(run: Run) -> bool:
+def _check_same_recipe(run: Run, recipe: Recipe) -> None:
+    """Raises a UserError where a run would have another recipe than it had when the sweep began."""
+    if run.load() != recipe:
+        raise UserError(
+            f"{run.recipe}: changed since the sweep began, or a recipe that it extends was; undo that and give the "
+            "same command again, or begin another sweep with --run-dir"
+        )
+
+
+def _is_ended(run: Run, recipe: Recipe) -> bool:
     """Whether a run was trained to its end; raises a UserError where its folder holds another."""
     directory = RunDirectory(run.path)
-    check_same(run.load(), directory)
+    check_same(recipe, directory)
     return directory.scores.is_file() and not directory.is_unfinished()
 
 
