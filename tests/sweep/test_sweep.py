@@ -376,6 +376,35 @@ def test_a_recipe_that_is_changed_during_a_sweep_is_told(tmp_path, monkeypatch, 
     assert not runs[1].path.exists()
 
 
+CORPUS, OTHER_CORPUS = ({"train": f"24 pairs, CRC-32 {number}"} for number in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("known", "other", "told"),
+    [
+        ({"corpus": CORPUS}, {"corpus": OTHER_CORPUS}, "other pairs"),
+        ({"fine_tuned_from": {"sha256": "1"}}, {"fine_tuned_from": {"sha256": "2"}}, "another model of init_from"),
+    ],
+    ids=["corpus", "origin"],
+)
+def test_runs_of_other_data_are_not_compared(tmp_path, known, other, told):
+    """But for those whose settings say so."""
+    rows = {"base": {}, "wide": {"model.dff": 64, "data.max_length": 30}, "old": {}}
+    _, runs = load_sweep(write(tmp_path, rows=rows), folder=tmp_path / "runs")
+    for run, each in zip(runs, (known, known, {}), strict=True):
+        trained(run, **each)
+    assert len(run_sweep(runs)) == 3
+    (runs[1].path / "training.json").write_text(json.dumps(other))
+    message = rf"wide-seed1: trained with {told} than .*base-seed1, .* give the same command again$"
+    with pytest.raises(UserError, match=message):
+        run_sweep(runs)
+    (runs[1].path / "recipe.yaml").unlink()
+    rows["wide"] |= {"data.train": "test"}
+    _, runs = load_sweep(write(tmp_path, rows=rows), folder=tmp_path / "runs")
+    if told == "other pairs":
+        assert len(run_sweep(runs)) == 3
+
+
 def test_after_each_training_the_table_has_what_there_is(tmp_path, monkeypatch):
     def train(run):
         if run.row == "late":

@@ -11,11 +11,14 @@ from tf_transformer.distributed.launcher import COMMAND, signals_as_exceptions
 from tf_transformer.errors import Preempted, UserError
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import check_same
+from tf_transformer.runs.resuming import PLACES, check_same
 from tf_transformer.sweep.results import Scores, in_words
 from tf_transformer.sweep.settings import Run
 
 LAST_LINES = 3  # of a run that failed, to be shown
+
+# Settings of `data` that change no pair.
+BATCHING = ("data.batch_tokens", "data.max_length", "data.max_ratio", *PLACES)
 
 
 def run_sweep(
@@ -37,7 +40,8 @@ def run_sweep(
         What each run's own training scored, by row and seed.
 
     Raises:
-        UserError: a run's folder holds a run of another recipe, its training failed, or the recipe has changed meanwhile.
+        UserError: a run's folder holds a run of another recipe, its training failed, or what the runs have in common
+            has changed meanwhile: the recipe, the pairs, the model that they begin with.
         Preempted: a training was stopped, and can be resumed.
 
     Example:
@@ -47,14 +51,22 @@ def run_sweep(
     recipes = {run.name: run.load() for run in runs}
     # All are looked at before the first begins.
     ended = {run.name: _is_ended(run, recipes[run.name]) for run in runs}
-    scores = {(run.row, run.seed): _own_scores(RunDirectory(run.path)) for run in runs if ended[run.name]}
+    scores, firsts = {}, {}
+
+    def add(run: Run) -> None:
+        _check_same_data(run, recipes[run.name], firsts)
+        scores[run.row, run.seed] = _own_scores(RunDirectory(run.path))
+
+    for run in runs:
+        if ended[run.name]:
+            add(run)
     for number, run in enumerate(runs, start=1):
         if not ended[run.name]:
             tell(f"{number} of {len(runs)}: {run.name} ...")
             _check_same_recipe(run, recipes[run.name])
             _train(run)
             check_same(recipes[run.name], RunDirectory(run.path))  # the training has read the recipe anew
-            scores[run.row, run.seed] = _own_scores(RunDirectory(run.path))
+            add(run)
             keep(scores)
         done = " (already finished)" if ended[run.name] else ""
         tell(f"{number} of {len(runs)}: {run.name}: {in_words(scores[run.row, run.seed])}{done}")
@@ -76,6 +88,34 @@ def _check_same_recipe(run: Run, recipe: Recipe) -> None:
             f"{run.recipe}: changed since the sweep began, or a recipe that it extends was; undo that and give the "
             "same command again, or begin another sweep with --run-dir"
         )
+
+
+def _check_same_data(run: Run, recipe: Recipe, firsts: dict[str, tuple[Run, Any]]) -> None:
+    """Raises a UserError where a run had other pairs, or began with another model, than one of the same settings.
+
+    Args:
+        run: a run that has ended.
+        recipe: its recipe.
+        firsts: by what decides them, the checksums of the runs before, and the first run that has them; this run's are
+            added.
+    """
+    known, flat = RunDirectory(run.path).read_training(), recipe.flat()
+    keys = [key for key in flat if key.startswith(("data.", "evaluation.also")) and key not in BATCHING]
+    checksums = {
+        f"other pairs: {[(key, flat[key]) for key in keys]}": known.get("corpus"),
+        f"another model of init_from: {flat['init_from']}": (known.get("fine_tuned_from") or {}).get("sha256"),
+    }
+    for settings, checksum in checksums.items():
+        if checksum is None:  # an earlier version did not write it down
+            continue
+        first, others = firsts.setdefault(settings, (run, checksum))
+        if checksum != others:
+            what = settings.partition(":")[0]
+            raise UserError(
+                f"{run.path}: trained with {what} than {first.path}, though their settings are the same, so that they "
+                "can't be compared; restore what was changed, move the runs away that were trained with it, and give "
+                "the same command again"
+            )
 
 
 def _is_ended(run: Run, recipe: Recipe) -> bool:
