@@ -98,6 +98,26 @@ MISTAKES = {
         ["translate", "{}/run", "--temperature", "1", "--alpha", "2"],
         ["--alpha has no effect", "--nbest"],
     ),
+    "translate: ranking where one is found": (
+        ["translate", "{}/run", "--beam-size", "1", "--alpha", "2"],
+        ["--alpha has no effect", "beam size of 1", "--nbest"],
+    ),
+    "translate: ranking where a model finds one": (
+        ["translate", "{}/greedy", "--alpha", "2"],
+        ["--alpha has no effect", "beam size of 1", "--nbest"],
+    ),
+    "evaluate: ranking where one is found": (
+        [*score("{}/versions/3", "{}/pairs.en", "{}/pairs.de"), "--beam-size", "1", "--alpha", "1.4"],
+        ["--alpha has no effect", "leave it out, or give a larger --beam-size"],
+    ),
+    "evaluate: ranking where a model finds one": (
+        [*score("{}/greedy", "{}/pairs.en", "{}/pairs.de"), "--alpha", "1.4"],
+        ["--alpha has no effect", "leave it out, or give a larger --beam-size"],
+    ),
+    "evaluate: ranking where a parser finds one tree": (
+        ["evaluate", "{}/greedy", "--trees", "{}/pairs.en", "--alpha", "1.4"],
+        ["--alpha has no effect", "leave it out, or give a larger --beam-size"],
+    ),
     "translate: draws where nothing is drawn": (
         ["translate", "{}/run", "--top-k", "3"],
         ["--top-k is 3, but it only applies to sampling"],

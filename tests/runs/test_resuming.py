@@ -1,8 +1,11 @@
 """A new run that begins from the state of another."""
 
 import io
+import json
 import shutil
+import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -12,12 +15,17 @@ from rich.console import Console
 from tests.cli.command import contents
 from tests.experiment.looked_at import figures, first_batches
 from tests.experiment.small_recipe import ctrl_c_after, on
+from tests.runs.conftest import Begun
 from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
-from tf_transformer.errors import UserError
+from tf_transformer.errors import Preempted, UserError
+from tf_transformer.experiment import runner
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.recipe import save_recipe
+from tf_transformer.runs import interruption
+from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.interruption import Interruption
 from tf_transformer.runs.loading import load_model
 from tf_transformer.runs.resuming import find_state
 
@@ -64,22 +72,84 @@ def test_another_corpus_is_told(stopped):
     assert contents(run.path) == before
 
 
+def test_another_set_of_evaluation_also_is_told(eager, until_it_begins, tmp_path):
+    """But not where an earlier version began the training, which did not write it down."""
+    loaded, run = on(tmp_path, PAIRS, 64, max_length=32), RunDirectory(tmp_path / "run")
+    also = {"news": ("pairs.en", "news.de")}
+    loaded = loaded.model_copy(update={"evaluation": loaded.evaluation.model_copy(update={"also": also})})
+    news = tmp_path / "news.de"
+    news.write_bytes((tmp_path / "pairs.de").read_bytes())
+    with pytest.raises(Begun):
+        experiment.train(loaded, run.path)
+    (run.training_state / "step-00000003").mkdir()  # as if it had come so far
+    news.write_bytes(news.read_bytes().replace(b"Mann", b"Mond"))
+    with pytest.raises(UserError, match=r"had other pairs in evaluation\.also\.news \(24 pairs, .*; now 24 pairs, "):
+        experiment.train(loaded, run.path)
+    start = json.loads((run.training_state / "start.json").read_text())
+    del start["corpus"]["news"]
+    (run.training_state / "start.json").write_text(json.dumps(start))
+    with pytest.raises(Begun):
+        experiment.train(loaded, run.path)
+
+
+def test_an_order_to_end_that_comes_twice_counts_once(monkeypatch):
+    """As from a scheduler, and from a sweep that the scheduler has told too. One that comes later is another."""
+    state = SimpleNamespace(place=lambda: "the same command resumes from step 3")
+    interrupted = Interruption(state, None, Console(quiet=True))
+    went_on = False
+    with pytest.raises(Preempted), interrupted.watching():
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
+        went_on = True
+        monkeypatch.setattr(interruption, "ONE_ORDER_SECONDS", 0.0)
+        with pytest.raises(Preempted):
+            signal.raise_signal(signal.SIGTERM)
+    assert went_on
+
+
 def tokens(run, devices, begin, end):
     """How many target tokens the batches of some steps have."""
     return sum(np.count_nonzero(labels) for _, labels in first_batches(run, end, devices)[begin:])
 
 
 def test_ctrl_c_after_the_last_step_leaves_the_scores_to_the_same_command(stopped, monkeypatch):
-    """It comes while the last state may still be being written."""
+    """It comes while the last state may still be being written. What is written at the end is there all the same."""
     loaded, run = stopped
+    loaded = loaded.model_copy(update={"tensorboard": loaded.tensorboard.model_copy(update={"embeddings": True})})
+    save_recipe(loaded, run.recipe)
     console = Console(file=io.StringIO(), width=300)
     with ctrl_c_after():
         experiment.train(loaded, run.path, console)
     assert "interrupted; the same command resumes from step 6" in console.file.getvalue()
     assert run.is_unfinished() and not run.scores.exists()
     monkeypatch.setattr(keras.Model, "fit", None)
+    embeddings = run.logs / "train" / "source.bytes"
+    written = embeddings.read_bytes()
+    embeddings.unlink()
     experiment.train(loaded, run.path)
     assert run.scores.is_file() and not run.is_unfinished()
+    assert embeddings.read_bytes() == written
+
+
+def test_the_time_of_a_training_is_that_of_its_steps(stopped, monkeypatch):
+    """Not that of its preparation, which an interrupted training would have several times, or not at all."""
+    loaded, run = stopped
+    clock = SimpleNamespace(now=0.0)
+
+    def prepare(*arguments):
+        clock.now += 1000.0
+        return prepare_data(*arguments)
+
+    def fit(*arguments):
+        clock.now += 5.0
+        return 7.0
+
+    prepare_data = runner.prepare_data
+    monkeypatch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(runner, "prepare_data", prepare)
+    monkeypatch.setattr(runner, "fit", fit)
+    monkeypatch.setattr(runner, "evaluate_sets", lambda *arguments: {"test": {"bleu": 1.0}})
+    assert experiment.train(loaded, run.path).read_scores()[0]["training_seconds"] == 12.0
 
 
 @pytest.mark.thorough

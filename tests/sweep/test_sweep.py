@@ -22,7 +22,7 @@ from tests.recipe.recipes import FOLDER
 from tests.tiny_run import MAX_LENGTH, RECIPE, settings, write_pairs
 from tf_transformer import experiment
 from tf_transformer.commands.sweep import sweep
-from tf_transformer.errors import UserError
+from tf_transformer.errors import Preempted, UserError
 from tf_transformer.recipe import save_recipe
 from tf_transformer.sweep import load_sweep, running
 from tf_transformer.sweep.picture import plot_rows
@@ -237,7 +237,7 @@ def test_a_picture(tmp_path):
 def test_the_command_replaces_its_own_results_alone(tmp_path, monkeypatch):
     path, folder, begun = write(tmp_path), tmp_path / "runs", []
     folder.mkdir()
-    monkeypatch.setattr(running, "run_sweep", lambda runs, tell: begun.append(runs) or {("base", 1): {"bleu": 30.0}})
+    monkeypatch.setattr(running, "run_sweep", lambda runs, *others: begun.append(runs) or {("base", 1): {"bleu": 30.0}})
     (folder / "results.csv").write_text("date,litres\n1 May,40\n")
     with pytest.raises(UserError, match="not of this sweep's rows"):
         sweep(path, run_dir=folder)
@@ -339,6 +339,85 @@ def test_what_failed_is_told_whatever_bytes_it_wrote(tmp_path, monkeypatch):
         run_sweep(runs)
 
 
+def test_a_training_that_is_stopped_stops_the_sweep_with_its_status(tmp_path, monkeypatch):
+    """By SIGTERM to it alone, or since a worker is lost: the command then ends with status 75, as the training did."""
+    monkeypatch.setattr(running, "COMMAND", [sys.executable, "-c", "print('worker 1 is gone'); raise SystemExit(75)"])
+    _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
+    with pytest.raises(Preempted, match=r"base-seed1 was stopped \(worker 1 is gone\); .* give the same command again"):
+        run_sweep(runs)
+
+
+def trained(run, **known):
+    """Makes a run's folder as a training leaves it."""
+    run.path.mkdir(parents=True)
+    save_recipe(run.load(), run.path / "recipe.yaml")
+    (run.path / "training.json").write_text(json.dumps(known))
+    (run.path / "scores.json").write_text(json.dumps({"bleu": 30.0, "training_seconds": 5.0, "earlier": []}))
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_recipe_that_is_changed_during_a_sweep_is_told(tmp_path, monkeypatch, moment):
+    """Before the second training's process has read it, or after the first has ended."""
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(f"extends: {RECIPE}\n")
+    _, runs = load_sweep(write(tmp_path, recipe="own.yaml", seeds=[1, 2]), folder=tmp_path / "runs")
+
+    def train(run):
+        if moment == "after":
+            trained(run)
+        recipe.write_text(f"extends: {RECIPE}\ntraining: {{steps: 70}}\n")
+        if moment == "before":
+            trained(run)
+
+    monkeypatch.setattr(running, "_train", train)
+    told = {"before": r"differs in training\.steps", "after": r"own\.yaml: changed since the sweep began, .* undo that"}
+    with pytest.raises(UserError, match=told[moment]):
+        run_sweep(runs)
+    assert not runs[1].path.exists()
+
+
+CORPUS, OTHER_CORPUS = ({"train": f"24 pairs, CRC-32 {number}"} for number in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("known", "other", "told"),
+    [
+        ({"corpus": CORPUS}, {"corpus": OTHER_CORPUS}, "other pairs"),
+        ({"fine_tuned_from": {"sha256": "1"}}, {"fine_tuned_from": {"sha256": "2"}}, "another model of init_from"),
+    ],
+    ids=["corpus", "origin"],
+)
+def test_runs_of_other_data_are_not_compared(tmp_path, known, other, told):
+    """But for those whose settings say so."""
+    rows = {"base": {}, "wide": {"model.dff": 64, "data.max_length": 30}, "old": {}}
+    _, runs = load_sweep(write(tmp_path, rows=rows), folder=tmp_path / "runs")
+    for run, each in zip(runs, (known, known, {}), strict=True):
+        trained(run, **each)
+    assert len(run_sweep(runs)) == 3
+    (runs[1].path / "training.json").write_text(json.dumps(other))
+    message = rf"wide-seed1: trained with {told} than .*base-seed1, .* give the same command again$"
+    with pytest.raises(UserError, match=message):
+        run_sweep(runs)
+    (runs[1].path / "recipe.yaml").unlink()
+    rows["wide"] |= {"data.train": "test"}
+    _, runs = load_sweep(write(tmp_path, rows=rows), folder=tmp_path / "runs")
+    if told == "other pairs":
+        assert len(run_sweep(runs)) == 3
+
+
+def test_after_each_training_the_table_has_what_there_is(tmp_path, monkeypatch):
+    def train(run):
+        if run.row == "late":
+            raise UserError("late-seed1 ended with status 2")
+        trained(run)
+
+    monkeypatch.setattr(running, "_train", train)
+    with pytest.raises(UserError, match="late-seed1 ended"):
+        sweep(write(tmp_path, rows={"base": {}, "late": {"model.dff": 64}}), run_dir=tmp_path / "runs")
+    rows = list(csv.DictReader((tmp_path / "runs" / "results.csv").open()))
+    assert [(row["row"], row["figure"]) for row in rows] == [("base", "bleu"), ("base", "training_seconds")]
+
+
 # A training during which the sweep is told to end, and told so again while the training saves its state.
 TOLD_TO_END = """
 import os, signal, sys, time
@@ -362,7 +441,7 @@ def test_a_training_gets_one_signal_where_the_sweep_is_told_to_end(tmp_path, mon
     """In a process group of its own, to which Ctrl-C in a terminal does not go; at a second one it is ended."""
     monkeypatch.setattr(running, "COMMAND", [sys.executable, "-c", TOLD_TO_END.format(again=again)])
     _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit if again else Preempted):
         run_sweep(runs)
     process, group, *signals = (tmp_path / "runs" / "base-seed1.log").read_text().split()
     assert process == group and signals == ["SIGTERM"]

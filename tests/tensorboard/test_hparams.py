@@ -12,7 +12,7 @@ from tensorboard.plugins.hparams import api_pb2, backend_context, get_experiment
 from tests.tiny_run import RECIPE
 from tf_transformer.recipe import load_recipe
 from tf_transformer.tensorboard.event_file import EventFile
-from tf_transformer.tensorboard.hparams import SettingsTable
+from tf_transformer.tensorboard.hparams import SettingsTable, settings
 from tf_transformer.tensorboard.scalars import Figures
 
 OPENS_ON = ["batch_tokens", "d_model", "dropout_rate", "layers", "learning_rate"]
@@ -77,6 +77,19 @@ def test_trainings_of_two_sweeps_with_the_same_name_are_two_lines(tmp_path):
     lines = tab_of(tmp_path)[2]
     perplexities = {name: line["quality/perplexity"] for name, line in lines.items()}
     assert perplexities == {"dropout/base-seed1/logs/validation": 9.0, "width/base-seed1/logs/validation": 8.0}
+
+
+def test_what_decides_which_pairs_are_learned_is_there(tmp_path):
+    write_training(tmp_path, "base", [9.0])
+    write_training(tmp_path, "other", [8.0], "data.max_length=30", "data.placeholders=0.2", "data.max_ratio=2.0")
+    settings, _, _ = tab_of(tmp_path)
+    assert [name for name, differs in settings.items() if differs] == ["pairs.max_length", "pairs.placeholders"]
+    assert {"pairs.max_ratio", "pairs.tags"} <= settings.keys()
+
+
+def test_the_model_that_a_training_begins_with_is_there():
+    recipe = load_recipe(RECIPE).model_copy(update={"init_from": "runs/origin"})
+    assert settings(recipe)["model.init_from"] == "runs/origin"
 
 
 @pytest.mark.parametrize("changes", [["training.clip_norm=1.0"], ["training.ema=0.9", "training.early_stopping=3"]])

@@ -16,6 +16,7 @@ from tf_transformer.commands.options import (
     JSON_OPTION,
     MODELS_ARGUMENT,
     NO_REPEAT_OPTION,
+    check_alpha,
 )
 from tf_transformer.cores import cores
 from tf_transformer.errors import UserError
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 MANY = 4000
 # Sentences at once where no run says how many.
 BATCH_SIZE = 64
+# In place of an alpha without effect.
+OR_A_BEAM = "or give a larger --beam-size"
 
 
 @app.command()
@@ -103,6 +106,7 @@ def evaluate(
     from tf_transformer.translation.loading import check_are_models
 
     check_are_models(models, engine)
+    check_alpha(model, changes, OR_A_BEAM)
     pairs = list(TextFiles(source, reference))
     load = session_loader(models, engine, optimise=len(pairs) >= MANY)
     with quiet_tensorflow(streams=True, session=load is not None):
@@ -146,6 +150,7 @@ def _evaluate_parser(
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs.directory import RunDirectory, is_run
 
+    check_alpha(model, changes, OR_A_BEAM)
     run = RunDirectory.of_model(model) if is_run(model) else None
     tags = load_recipe(run.recipe).data.tags if run else False
     trees = list(TreeFiles(file, tags))  # mistakes in the file are reported before the model is loaded

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from tf_transformer.errors import UserError
+from tf_transformer.export.formats import is_saved_model
 from tf_transformer.terminal.arguments import newest_version
 
 RECIPE_ARGUMENT = typer.Argument(
@@ -105,3 +108,26 @@ def models_and_file(arguments: Sequence[Path]) -> tuple[list[Path], Path | None]
     if models and not os.path.isdir(last) and last.suffix != ".keras":
         return models, _none_of_dash(last)
     return [*models, last], None
+
+
+def check_alpha(model: Path, changes: Mapping[str, Any], instead: str) -> None:
+    """Raises a UserError where `--alpha` is given to a greedy search, which ends at the first closing token.
+
+    Args:
+        model: the first of the models, whose beam size is taken unless another is given.
+        changes: the decoding options given.
+        instead: what to do.
+    """
+    from tf_transformer.runs.directory import is_run
+    from tf_transformer.translation.loading import own_options
+
+    if "alpha" not in changes or changes.get("temperature"):
+        return
+    beam_size = changes.get("beam_size")
+    if beam_size is None and (is_run(model) or is_saved_model(model)):
+        beam_size = own_options(model).beam_size
+    if beam_size == 1:
+        raise UserError(
+            "--alpha has no effect here: with a beam size of 1 it only changes scores, which are not shown; "
+            f"leave it out, {instead}"
+        )

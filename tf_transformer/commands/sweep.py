@@ -18,7 +18,7 @@ from tf_transformer.terminal.process import quiet_tensorflow
 from tf_transformer.training.freed_memory import keep_freed_memory
 
 if TYPE_CHECKING:
-    from tf_transformer.sweep.results import Row
+    from tf_transformer.sweep.results import Row, Scores
 
 SWEEP_SET_OPTION = typer.Option(
     "--set", help="Replace a setting in all runs: --set data.root=FOLDER. Repeatable.", metavar="KEY=VALUE"
@@ -55,9 +55,13 @@ def sweep(
         from tf_transformer.sweep.picture import plot_rows
         from tf_transformer.sweep.running import run_sweep
 
-    rows = compare(run_sweep(runs, notes.print), list(loaded.rows))
-    with written_whole(folder / TABLE, "the table") as partial:
-        partial.write_text(as_csv(rows), encoding="utf-8")
+    def write_table(scores: Scores) -> list[Row]:
+        rows = compare(scores, list(loaded.rows))
+        with written_whole(folder / TABLE, "the table") as partial:
+            partial.write_text(as_csv(rows), encoding="utf-8")
+        return rows
+
+    rows = write_table(run_sweep(runs, notes.print, write_table))
     with written_whole(folder / PICTURE, "the plot") as partial:
         plot_rows(rows, partial)
     if as_json:

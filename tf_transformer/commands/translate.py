@@ -19,6 +19,7 @@ from tf_transformer.commands.options import (
     ENGINE_OPTION,
     MODELS_AND_FILE_ARGUMENT,
     NO_REPEAT_OPTION,
+    check_alpha,
     models_and_file,
 )
 from tf_transformer.errors import UserError
@@ -184,6 +185,8 @@ def translate(
     from tf_transformer.translation.loading import check_are_models
 
     check_are_models(models, engine)
+    if not (nbest or as_json):
+        check_alpha(models[0], changes, "give a larger --beam-size, or show the scores with --nbest or --json")
     load = partial(load_translations, models, changes, engine, batch_size, paragraphs=paragraphs, terms=terms)
     shown = partial(output_lines, as_json=as_json, nbest=nbest is not None, paragraphs=paragraphs, cut=cut)
     if not shards:

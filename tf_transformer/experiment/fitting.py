@@ -22,6 +22,7 @@ from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.interruption import Interruption
 from tf_transformer.runs.state import TrainingState
 from tf_transformer.tensorboard.event_file import forget_after
+from tf_transformer.tensorboard.projector import EmbeddingProjector
 from tf_transformer.tensorboard.training import tensorboard_callbacks
 from tf_transformer.training.async_steps import AsyncCallbacks
 from tf_transformer.training.averaged_weights import AveragedWeights
@@ -88,6 +89,7 @@ def fit(
     state = callbacks.state
     _restore(model, state, training)
     if state.ended:
+        _write_embeddings(model, callbacks.in_order)
         return state.seconds
     rest = train_batches.from_step(state.step)
     validations_left = math.ceil(settings.steps / settings.validate_every) - state.step // settings.validate_every
@@ -189,3 +191,16 @@ def _restore(model: SequenceModel, state: TrainingState, training: Training) -> 
         forget_after(training.run.logs, state.step)
     if state.step:
         tell(training.console, f"resuming from step {state.step:,}")
+
+
+def _write_embeddings(model: SequenceModel, callbacks: list[keras.callbacks.Callback]) -> None:
+    """Writes them for the projector, if wanted: a training stopped after its last validation did not come to it."""
+    averages, projectors = (
+        [each for each in callbacks if isinstance(each, kind)] for kind in (AveragedWeights, EmbeddingProjector)
+    )
+    for projector in projectors:
+        for callback in (*averages, projector):
+            callback.set_model(model)
+        for average in averages:
+            average.show_average()
+        projector.on_train_end()

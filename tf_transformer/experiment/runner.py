@@ -123,7 +123,6 @@ def _train(
     recipe: Recipe, run: RunDirectory, console: Console, resume: str | os.PathLike, held: ExitStack
 ) -> RunDirectory:
     chief = is_chief()
-    began = time.perf_counter()
     beginning = find_beginning(recipe, run, resume)
     if beginning.goes_on and chief:
         held.enter_context(run.locked(LOCK_SECONDS))
@@ -149,7 +148,7 @@ def _train(
             held.enter_context(run.locked())
             held.enter_context(run.removed_on_failure())
         if chief and beginning.has_state:
-            check_same_start(_known_corpus(recipe, run, splits), devices, run)
+            check_same_start(_known_corpus(recipe, run, splits), splits.corpus_of_also, devices, run)
 
     chief_first(strategy, begin)
     keras.utils.set_random_seed(recipe.seed)
@@ -177,6 +176,7 @@ def _train(
         _write_beginning(training, beginning, model, corpus, splits.corpus_of_also, origins_record)
     del origin  # a whole model
     pairs = splits.train, splits.validation
+    began = time.perf_counter()
     seconds_before = fit(model, training, batches, pairs, beginning.origin_step)
     if not chief:
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
@@ -271,7 +271,7 @@ def _write_beginning(
     """Writes down what a training begins with; from then on the same command goes on with it."""
     recipe, run, devices = training.recipe, training.run, training.strategy.num_replicas_in_sync
     run.checkpoints.mkdir(exist_ok=True)  # a training may have been broken off before it made the folder
-    save_start(corpus, devices, beginning, run)
+    save_start(corpus | corpus_of_also, devices, beginning, run)
     save_recipe(recipe, run.recipe)
     training.tokenizers.save(run.tokenizer)
     known = {"parameters": model.count_params(), "corpus": corpus | corpus_of_also, "devices": devices}

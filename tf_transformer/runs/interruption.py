@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,12 +17,17 @@ from tf_transformer.errors import Preempted
 from tf_transformer.runs.checkpoints import Checkpoints
 from tf_transformer.runs.state import TrainingState
 
+# A scheduler sends SIGTERM to each process of a job, and a sweep sends it on to its training: within so many seconds,
+# it is one order that came twice.
+ONE_ORDER_SECONDS = 1.0
+
 
 class Interruption(keras.callbacks.Callback):
     """Ends a training between two steps once a signal has come, and saves its state before.
 
     In a validation it ends at once: the training then goes on from the state saved before that. After the last one it
-    ends once the last state is saved, and is not scored. A second signal ends everything at once.
+    ends once the last state is saved, and is not scored. A second signal ends everything at once, but for a SIGTERM
+    right after the first.
 
     Args:
         state: saves the state.
@@ -35,6 +41,7 @@ class Interruption(keras.callbacks.Callback):
         self.checkpoints = checkpoints
         self.console = console
         self.signal: signal.Signals | None = None
+        self._signalled = 0.0
 
     @contextmanager
     def watching(self, chief: bool = True) -> Iterator[None]:
@@ -58,8 +65,10 @@ class Interruption(keras.callbacks.Callback):
             self._stop()
 
     def _note(self, number: int, frame: Any) -> None:
-        again = self.signal is not None
-        self.signal = signal.Signals(number)
+        again, now = self.signal is not None, time.monotonic()
+        if number == self.signal == signal.SIGTERM and now - self._signalled < ONE_ORDER_SECONDS:
+            return
+        self.signal, self._signalled = signal.Signals(number), now
         if again:
             self._stop()
         tell(

@@ -135,11 +135,12 @@ def _resolved(path: str | os.PathLike) -> str:
     return str(Path(path).resolve())
 
 
-def check_same_start(corpus: dict[str, str], devices: int, run: RunDirectory) -> None:
+def check_same_start(corpus: dict[str, str], corpus_of_also: dict[str, str], devices: int, run: RunDirectory) -> None:
     """Raises a UserError where a training that would go on was begun with other pairs, or on more or fewer devices.
 
     Args:
         corpus: a fingerprint for each split.
+        corpus_of_also: one for each set of `evaluation.also`, which earlier versions did not write down.
         devices: how many share a batch, which decides how many rows it has.
         run: where the training was broken off.
     """
@@ -150,11 +151,13 @@ def check_same_start(corpus: dict[str, str], devices: int, run: RunDirectory) ->
             f"{run.training_state / START}: missing or damaged, so it is unknown whether corpus and devices are the "
             f"same as before; {begin_anew}"
         )
-    for split, now in corpus.items():
-        if start["corpus"][split] != now:
+    keys = {split: f"data.{split}" for split in corpus} | {name: f"evaluation.also.{name}" for name in corpus_of_also}
+    for name, now in {**corpus, **corpus_of_also}.items():
+        before = start["corpus"].get(name, now)
+        if before != now:
             raise UserError(
-                f"{run.path}: the interrupted training had other pairs in data.{split} ({start['corpus'][split]}; now "
-                f"{now}); to resume it, restore those; for a new training, give another folder with --run-dir"
+                f"{run.path}: the interrupted training had other pairs in {keys[name]} ({before}; now {now}); to "
+                "resume it, restore those; for a new training, give another folder with --run-dir"
             )
     if start.get("order") != ORDER:
         raise UserError(

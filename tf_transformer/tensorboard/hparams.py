@@ -22,6 +22,14 @@ FIRST = {
 PEAK = "learning_rate"
 # What else decides how a model learns; where its text lies, and what is shown and kept of it, does not.
 SECTIONS = "model.", "seed", "tokenizer.", "training."
+# These under names that sort behind the five.
+BEHIND = {
+    "data.max_length": "pairs.max_length",
+    "data.max_ratio": "pairs.max_ratio",
+    "data.placeholders": "pairs.placeholders",
+    "data.tags": "pairs.tags",
+    "init_from": "model.init_from",
+}
 KEEPING = (
     "training.validate_every",
     "training.keep_checkpoints",
@@ -59,8 +67,9 @@ def settings(recipe: Recipe) -> dict[str, bool | float | str]:
     unused = {f"model.{key}" for key in MODEL_KINDS[recipe.model.kind].without}
     flat = {key: value for key, value in recipe.flat().items() if value not in (None, ()) and key not in unused}
     first = {name: flat.pop(key) for key, name in FIRST.items() if key in flat}
+    behind = {name: flat[key] for key, name in BEHIND.items() if key in flat}
     others = {key: _simple(value) for key, value in flat.items() if key.startswith(SECTIONS) and key not in KEEPING}
-    return {**first, PEAK: _peak(recipe), **others}
+    return {**first, PEAK: _peak(recipe), **behind, **others}
 
 
 def _peak(recipe: Recipe) -> float:
