@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tf_transformer.files.home import below_home
 from tf_transformer.terminal import process
 
 
@@ -76,6 +77,16 @@ def test_xlas_programs_are_kept_apart_for_each_kind_of_machine(kept_in, tmp_path
     monkeypatch.setattr("importlib.metadata.version", lambda name: f"the next {name}")
     folders.add(kept_in())
     assert len(folders) == 4
+
+
+def test_a_home_that_can_only_be_read_is_still_what_a_tilde_means(tmp_path, monkeypatch, unset):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    unset("KERAS_HOME", "MPLCONFIGDIR")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with process.some_home():
+        assert below_home("~/corpus") == tmp_path / "corpus"
+        folders = [Path(os.environ[name]) for name in ("KERAS_HOME", "MPLCONFIGDIR")]
+        assert all(folder.is_dir() and folder != tmp_path for folder in folders)
 
 
 @pytest.mark.parametrize(

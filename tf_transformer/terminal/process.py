@@ -30,17 +30,22 @@ def speak_utf8() -> None:
 
 @contextmanager
 def some_home() -> Iterator[None]:
-    """Sets a temporary home directory if the user has none, or none that can be written to.
+    """Sets a temporary home directory if the user has none; if it can't be written to, one for libraries alone.
 
     Keras, TensorFlow and Matplotlib store settings there. Without a home they use a folder that all users of the
-    machine share, or create one named ~ in the working directory.
+    machine share, or create one named ~ in the working directory. A home that can only be read stays what ~ means:
+    the user's texts, models and datasets may be there.
     """
     home = os.path.expanduser("~")
     if os.path.isabs(home) and os.access(home, os.W_OK | os.X_OK):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="tf-transformer-") as folder:
-        os.environ["HOME"] = folder
+        if os.path.isabs(home) and os.path.isdir(home):
+            os.environ.setdefault("KERAS_HOME", folder)
+            os.environ.setdefault("MPLCONFIGDIR", folder)
+        else:
+            os.environ["HOME"] = folder
         yield
 
 
