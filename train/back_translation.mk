@@ -31,8 +31,9 @@ pairs = $(abspath $(TEXT))/train
 genuine = {files: [$(pairs).$(SOURCE), $(pairs).$(TARGET)], weight: $(WEIGHT)}
 back = {files: [$(abspath $(OUT))/back-$*/source.txt, $(abspath $(OUT))/back-$*/target.txt], tag: <bt>}
 train = tf-transformer train $(RECIPE) --set data.root=$(DATA) --set seed=$* --run-dir $(@D) $(TRAIN)
-languages = --set data.source_language=$(TARGET) --set data.target_language=$(SOURCE)
-reversed = --set data.$(1)=[$(2).$(TARGET),$(2).$(SOURCE)]
+# In YAML's quotes, since no, for Norwegian, would be false.
+languages = --set 'data.source_language="$(TARGET)"' --set 'data.target_language="$(SOURCE)"'
+reversed = --set 'data.$(1)=[$(2).$(TARGET), $(2).$(SOURCE)]'
 
 no_text = { echo "PAIRS=$(PAIRS) leaves no text of $(DATA)/train.$(TARGET) to translate back: give fewer" >&2; exit 1; }
 
@@ -58,7 +59,7 @@ $(TEXT):
 	mv $@.partial $@
 
 $(OUT)/alone-%/scores.json: | $(TEXT)
-	$(train) --set data.train=[$(pairs).$(SOURCE),$(pairs).$(TARGET)]
+	$(train) --set 'data.train=[$(pairs).$(SOURCE), $(pairs).$(TARGET)]'
 
 $(OUT)/backward-%/scores.json: | $(TEXT)
 	$(train) $(languages) $(call reversed,train,$(pairs)) $(call reversed,validation,val) $(call reversed,test,$(TEST))

@@ -35,11 +35,12 @@ FORWARD := $(MODELS:%=$(OUT)/forward-%)
 BACKWARD := $(MODELS:%=$(OUT)/backward-%)
 TEACHERS := $(MODELS:%=$(OUT)/teacher-%)
 reversed = --set data.$(1)=[$(2).$(TARGET),$(2).$(SOURCE)]
-back = --set data.source_language=$(TARGET) --set data.target_language=$(SOURCE) \
+# In YAML's quotes, since no, for Norwegian, would be false.
+back = --set 'data.source_language="$(TARGET)"' --set 'data.target_language="$(SOURCE)"' \
 	$(call reversed,train,train) $(call reversed,validation,val) $(call reversed,test,$(TEST))
 
 train = tf-transformer train $(RECIPE) --set data.root=$(DATA) --set seed=$* --run-dir $(@D) $(TRAIN)
-on = --set data.train=[$(abspath $(1))/train.$(SOURCE),$(abspath $(1))/train.$(TARGET)]
+on = --set 'data.train=[$(abspath $(1))/train.$(SOURCE), $(abspath $(1))/train.$(TARGET)]'
 translate = tf-transformer translate $(1) $(2) --shards $@.shards --shard-lines 1000 --output $@ $(TRANSLATE)
 # Pairs, a line each; then their two files. A pair that is there already, or lacks a side, is left out.
 pairs = paste $(1) $(2);

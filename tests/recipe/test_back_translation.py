@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from tests.cli.command import COMMAND
+from tests.recipe.recipes import MULTI30K
 from tests.tiny_run import PAIRS, settings, write_pairs
 from tf_transformer.commands import app
 from tf_transformer.recipe import load_recipe
@@ -30,21 +31,46 @@ def data(tmp_path):
     return tmp_path
 
 
-def test_its_commands_are_ones_of_each_kind(data):
-    shown = subprocess.run([*MAKE, "-n", f"DATA={data}"], cwd=ROOT, capture_output=True, text=True, check=True)
+def read_commands(make, folder):
+    """The names of the commands that would be run, and the recipes of the trainings among them by their runs' names."""
+    shown = subprocess.run([*make, "-n"], cwd=folder, capture_output=True, text=True, check=True)
     commands = [shlex.split(line) for line in shown.stdout.splitlines()]
     read, recipes = [], {}
     for _, name, *words in (words for words in commands if words[0] == "tf-transformer"):
         parameters = typer.main.get_command(app).commands[name].make_context(name, words).params
         read.append(name)
         if name == "train":
-            recipes[parameters["run_dir"].name] = load_recipe(ROOT / parameters["recipe"], parameters["overrides"])
+            recipes[parameters["run_dir"].name] = load_recipe(folder / parameters["recipe"], parameters["overrides"])
+    return read, recipes
+
+
+def test_its_commands_are_ones_of_each_kind(data):
+    read, recipes = read_commands([*MAKE, f"DATA={data}"], ROOT)
     assert sorted(read) == ["backtranslate", "train", "train", "train"]
     alone, back = recipes["alone-1"].data, recipes["backward-1"].data
     assert [Path(file).name for file in alone.train] == ["train.en", "train.de"]
     assert back.train == alone.train[::-1] and back.validation == ("val.de", "val.en")
     genuine, made = recipes["with-1"].data.sources()
     assert genuine.files == alone.train and made.tag == "<bt>"
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"), [("back_translation", "alone backward with"), ("diversify", "teacher student")]
+)
+def test_folders_may_have_blanks_in_their_names(tmp_path, name, runs):
+    folder = tmp_path / "my work"
+    folder.mkdir()
+    _, recipes = read_commands(["make", "-f", ROOT / "train" / f"{name}.mk", f"RECIPE={MULTI30K}"], folder)
+    for run in runs.split():
+        files = [file for source in recipes[f"{run}-1"].data.sources() for file in source.files]
+        assert files and all(file.startswith(f"{folder}/runs/") for file in files)
+
+
+@pytest.mark.parametrize("name", ["back_translation", "diversify"])
+def test_norwegian_is_no_false(name):
+    make = ["make", "-f", f"train/{name}.mk", "SOURCE=no"]
+    back = read_commands(make, ROOT)[1]["backward-1"].data
+    assert (back.source_language, back.target_language, back.validation) == ("de", "no", ("val.de", "val.no"))
 
 
 @pytest.mark.parametrize("name", ["back_translation", "diversify"])
