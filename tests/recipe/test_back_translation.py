@@ -138,6 +138,40 @@ def test_the_text_keeps_each_pair_together_and_leaves_out_one_with_a_tab(tmp_pat
 
 
 @pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")
+def test_no_line_is_lost_and_none_of_val_and_test_is_text_whatever_wrote_the_files(tmp_path):
+    german = [b"eins %d, und noch mehr, damit es reicht" % number for number in range(40)]
+    german[7], german[8] = b"a byte \0 of zero", b"T\xfcr in Latin-1"
+    (tmp_path / "train.en").write_bytes(b"".join(b"one %d\n" % number for number in range(40)))
+    (tmp_path / "train.de").write_bytes(b"".join(line + b"\r\n" for line in german))
+    (tmp_path / "val.de").write_bytes(b"\xef\xbb\xbf" + german[0] + b"\n" + german[1])
+    (tmp_path / "test.de").write_bytes(german[2] + b"\n")
+    text = tmp_path / "out" / "text"
+    words = [f"DATA={tmp_path}", f"OUT={tmp_path / 'out'}", "PAIRS=20", str(text)]
+    subprocess.run([*MAKE, *words], cwd=ROOT, check=True, capture_output=True)
+    kept, mono = ((text / name).read_bytes().splitlines() for name in ("train.de", "mono.de"))
+    assert sorted([*kept, *mono]) == sorted(set(german) - (set(german[:3]) - set(kept)))
+    assert not set(mono) & set(german[:3])
+    assert sorted(os.listdir(text)) == ["mono.de", "train.de", "train.en"]
+
+
+def test_a_translation_like_the_reference_is_no_further_pair_whatever_wrote_the_files(tmp_path):
+    for run in "forward-1", "backward-1":
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "scores.json").touch()
+    (tmp_path / "train.en").write_bytes(b"\xef\xbb\xbfone\r\ntwo")
+    (tmp_path / "train.de").write_bytes(b"eins\r\nzwei")
+    (tmp_path / "backward-1.en").write_bytes(b"one\na couple\n")
+    (tmp_path / "forward-1.de").write_bytes(b"eins\nzwei\n")
+    words = ["make", "-f", "train/diversify.mk", f"DATA={tmp_path}", f"OUT={tmp_path}", "MODELS=1"]
+    made = tmp_path / "diverse"
+    subprocess.run([*words, str(made)], cwd=ROOT, check=True, capture_output=True)
+    assert {path.name: path.read_bytes() for path in made.iterdir()} == {
+        "train.en": b"one\ntwo\na couple\n",
+        "train.de": b"eins\nzwei\nzwei\n",
+    }
+
+
+@pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")
 def test_more_pairs_than_there_are_is_told(data):
     words = [f"DATA={data}", f"OUT={data / 'out'}", "PAIRS=1000", str(data / "out" / "text")]
     made = subprocess.run([*MAKE, *words], cwd=ROOT, capture_output=True, text=True)
