@@ -75,6 +75,8 @@ def _main() -> None:
     from tf_transformer.terminal.arguments import in_the_users_words
     from tf_transformer.terminal.process import some_home, speak_utf8
 
+    # What a notebook's cell hands on is a package that may be missing here: then Matplotlib could not be imported.
+    os.environ["MPLBACKEND"] = "agg"
     try:
         speak_utf8()
         try:

@@ -31,8 +31,11 @@ pairs = $(abspath $(TEXT))/train
 genuine = {files: [$(pairs).$(SOURCE), $(pairs).$(TARGET)], weight: $(WEIGHT)}
 back = {files: [$(abspath $(OUT))/back-$*/source.txt, $(abspath $(OUT))/back-$*/target.txt], tag: <bt>}
 train = tf-transformer train $(RECIPE) --set data.root=$(DATA) --set seed=$* --run-dir $(@D) $(TRAIN)
-languages = --set data.source_language=$(TARGET) --set data.target_language=$(SOURCE)
-reversed = --set data.$(1)=[$(2).$(TARGET),$(2).$(SOURCE)]
+# In YAML's quotes, since no, for Norwegian, would be false.
+languages = --set 'data.source_language="$(TARGET)"' --set 'data.target_language="$(SOURCE)"'
+reversed = --set 'data.$(1)=[$(2).$(TARGET), $(2).$(SOURCE)]'
+# Lines as the package reads them, whatever program wrote the file, so that the same text is the same line.
+lines = LC_ALL=C awk 'FNR == 1 { sub(/^\357\273\277/, "") } { sub(/\r$$/, "") } 1'
 
 no_text = { echo "PAIRS=$(PAIRS) leaves no text of $(DATA)/train.$(TARGET) to translate back: give fewer" >&2; exit 1; }
 
@@ -48,17 +51,19 @@ all: $(SEEDS:%=$(OUT)/alone-%/scores.json) $(SEEDS:%=$(OUT)/with-%/scores.json)
 # A pair with a tab in it is left out: what stands behind the tab would count as its target.
 $(TEXT):
 	rm -rf $@.partial && mkdir -p $@.partial
-	paste $(DATA)/train.$(SOURCE) $(DATA)/train.$(TARGET) | awk -F '\t' 'NF == 2' | shuf --random-source=$(DATA)/train.$(TARGET) > $@.partial/shuffled
+	$(lines) $(DATA)/train.$(SOURCE) > $@.partial/source
+	$(lines) $(DATA)/train.$(TARGET) > $@.partial/target
+	paste $@.partial/source $@.partial/target | awk -F '\t' 'NF == 2' | shuf --random-source=$(DATA)/train.$(TARGET) > $@.partial/shuffled
 	head -n $(PAIRS) $@.partial/shuffled | cut -f 1 > $@.partial/train.$(SOURCE)
 	head -n $(PAIRS) $@.partial/shuffled | cut -f 2 > $@.partial/train.$(TARGET)
 	tail -n +$$(($(PAIRS) + 1)) $@.partial/shuffled | cut -f 2 | awk '!seen[$$0]++' > $@.partial/rest
-	cat $(DATA)/val.$(TARGET) $(DATA)/$(TEST).$(TARGET) > $@.partial/held
-	grep -vxFf $@.partial/held $@.partial/rest > $@.partial/mono.$(TARGET) || $(no_text)
-	rm $@.partial/shuffled $@.partial/rest $@.partial/held
+	$(lines) $(DATA)/val.$(TARGET) $(DATA)/$(TEST).$(TARGET) > $@.partial/held
+	LC_ALL=C grep -avxFf $@.partial/held $@.partial/rest > $@.partial/mono.$(TARGET) || $(no_text)
+	rm $@.partial/source $@.partial/target $@.partial/shuffled $@.partial/rest $@.partial/held
 	mv $@.partial $@
 
 $(OUT)/alone-%/scores.json: | $(TEXT)
-	$(train) --set data.train=[$(pairs).$(SOURCE),$(pairs).$(TARGET)]
+	$(train) --set 'data.train=[$(pairs).$(SOURCE), $(pairs).$(TARGET)]'
 
 $(OUT)/backward-%/scores.json: | $(TEXT)
 	$(train) $(languages) $(call reversed,train,$(pairs)) $(call reversed,validation,val) $(call reversed,test,$(TEST))

@@ -35,14 +35,18 @@ FORWARD := $(MODELS:%=$(OUT)/forward-%)
 BACKWARD := $(MODELS:%=$(OUT)/backward-%)
 TEACHERS := $(MODELS:%=$(OUT)/teacher-%)
 reversed = --set data.$(1)=[$(2).$(TARGET),$(2).$(SOURCE)]
-back = --set data.source_language=$(TARGET) --set data.target_language=$(SOURCE) \
+# In YAML's quotes, since no, for Norwegian, would be false.
+back = --set 'data.source_language="$(TARGET)"' --set 'data.target_language="$(SOURCE)"' \
 	$(call reversed,train,train) $(call reversed,validation,val) $(call reversed,test,$(TEST))
 
 train = tf-transformer train $(RECIPE) --set data.root=$(DATA) --set seed=$* --run-dir $(@D) $(TRAIN)
-on = --set data.train=[$(abspath $(1))/train.$(SOURCE),$(abspath $(1))/train.$(TARGET)]
+on = --set 'data.train=[$(abspath $(1))/train.$(SOURCE), $(abspath $(1))/train.$(TARGET)]'
 translate = tf-transformer translate $(1) $(2) --shards $@.shards --shard-lines 1000 --output $@ $(TRANSLATE)
+# Lines as the package reads them, whatever program wrote the file, so that the same text is the same line.
+lines = LC_ALL=C awk 'FNR == 1 { sub(/^\357\273\277/, "") } { sub(/\r$$/, "") } 1'
 # Pairs, a line each; then their two files. A pair that is there already, or lacks a side, is left out.
-pairs = paste $(1) $(2);
+pairs = $(lines) $(1) > $@.partial/source && $(lines) $(2) > $@.partial/target \
+	&& paste $@.partial/source $@.partial/target || exit;
 diverse = $(call pairs,$(DATA)/train.$(SOURCE),$(DATA)/train.$(TARGET)) \
 	$(foreach model,$(FORWARD),$(call pairs,$(DATA)/train.$(SOURCE),$(model).$(TARGET))) \
 	$(foreach model,$(BACKWARD),$(call pairs,$(model).$(SOURCE),$(DATA)/train.$(TARGET)))
@@ -50,7 +54,7 @@ distilled = $(call pairs,$(OUT)/diverse/train.$(SOURCE),$(OUT)/diverse/train.$(T
 	$(call pairs,$(DATA)/train.$(SOURCE),$(OUT)/ensemble.$(TARGET))
 write = awk -F '\t' 'NF == 2 && $$1 != "" && $$2 != "" && !seen[$$0]++' > $@.partial/pairs \
 	&& cut -f 1 $@.partial/pairs > $@.partial/train.$(SOURCE) && cut -f 2 $@.partial/pairs > $@.partial/train.$(TARGET) \
-	&& wc -l $@.partial/pairs && rm $@.partial/pairs && mv $@.partial $@
+	&& wc -l $@.partial/pairs && rm $@.partial/source $@.partial/target $@.partial/pairs && mv $@.partial $@
 
 # Whatever stands behind a bar only has to be there: a run that is scored anew is not trained anew.
 .PHONY: students teachers

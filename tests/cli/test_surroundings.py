@@ -132,6 +132,13 @@ def test_the_command_itself_tells_a_korean_path_in_any_locale(korean, encoding):
     assert process.stderr.decode("utf-8").startswith(f"tf-transformer: {korean / '없는 법.yaml'}: there is no such")
 
 
+def test_pictures_are_not_drawn_as_a_notebook_says(command, monkeypatch):
+    """Matplotlib reads the variable when it is imported, which fails if there is no such package."""
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    assert command("presets").status == 0
+    assert os.environ["MPLBACKEND"] == "agg"
+
+
 # -- read-only ----
 
 

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from tests.cli.command import COMMAND
+from tests.recipe.recipes import MULTI30K
 from tests.tiny_run import PAIRS, settings, write_pairs
 from tf_transformer.commands import app
 from tf_transformer.recipe import load_recipe
@@ -30,21 +31,46 @@ def data(tmp_path):
     return tmp_path
 
 
-def test_its_commands_are_ones_of_each_kind(data):
-    shown = subprocess.run([*MAKE, "-n", f"DATA={data}"], cwd=ROOT, capture_output=True, text=True, check=True)
+def read_commands(make, folder):
+    """The names of the commands that would be run, and the recipes of the trainings among them by their runs' names."""
+    shown = subprocess.run([*make, "-n"], cwd=folder, capture_output=True, text=True, check=True)
     commands = [shlex.split(line) for line in shown.stdout.splitlines()]
     read, recipes = [], {}
     for _, name, *words in (words for words in commands if words[0] == "tf-transformer"):
         parameters = typer.main.get_command(app).commands[name].make_context(name, words).params
         read.append(name)
         if name == "train":
-            recipes[parameters["run_dir"].name] = load_recipe(ROOT / parameters["recipe"], parameters["overrides"])
+            recipes[parameters["run_dir"].name] = load_recipe(folder / parameters["recipe"], parameters["overrides"])
+    return read, recipes
+
+
+def test_its_commands_are_ones_of_each_kind(data):
+    read, recipes = read_commands([*MAKE, f"DATA={data}"], ROOT)
     assert sorted(read) == ["backtranslate", "train", "train", "train"]
     alone, back = recipes["alone-1"].data, recipes["backward-1"].data
     assert [Path(file).name for file in alone.train] == ["train.en", "train.de"]
     assert back.train == alone.train[::-1] and back.validation == ("val.de", "val.en")
     genuine, made = recipes["with-1"].data.sources()
     assert genuine.files == alone.train and made.tag == "<bt>"
+
+
+@pytest.mark.parametrize(
+    ("name", "runs"), [("back_translation", "alone backward with"), ("diversify", "teacher student")]
+)
+def test_folders_may_have_blanks_in_their_names(tmp_path, name, runs):
+    folder = tmp_path / "my work"
+    folder.mkdir()
+    _, recipes = read_commands(["make", "-f", ROOT / "train" / f"{name}.mk", f"RECIPE={MULTI30K}"], folder)
+    for run in runs.split():
+        files = [file for source in recipes[f"{run}-1"].data.sources() for file in source.files]
+        assert files and all(file.startswith(f"{folder}/runs/") for file in files)
+
+
+@pytest.mark.parametrize("name", ["back_translation", "diversify"])
+def test_norwegian_is_no_false(name):
+    make = ["make", "-f", f"train/{name}.mk", "SOURCE=no"]
+    back = read_commands(make, ROOT)[1]["backward-1"].data
+    assert (back.source_language, back.target_language, back.validation) == ("de", "no", ("val.de", "val.no"))
 
 
 @pytest.mark.parametrize("name", ["back_translation", "diversify"])
@@ -109,6 +135,40 @@ def test_the_text_keeps_each_pair_together_and_leaves_out_one_with_a_tab(tmp_pat
     assert len(source) == 20 and set(zip(source, target, strict=True)) <= set(without)
     assert set(target) | set(mono) | {german for _, german in pairs[:2]} == {german for _, german in without}
     assert not set(target) & set(mono)
+
+
+@pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")
+def test_no_line_is_lost_and_none_of_val_and_test_is_text_whatever_wrote_the_files(tmp_path):
+    german = [b"eins %d, und noch mehr, damit es reicht" % number for number in range(40)]
+    german[7], german[8] = b"a byte \0 of zero", b"T\xfcr in Latin-1"
+    (tmp_path / "train.en").write_bytes(b"".join(b"one %d\n" % number for number in range(40)))
+    (tmp_path / "train.de").write_bytes(b"".join(line + b"\r\n" for line in german))
+    (tmp_path / "val.de").write_bytes(b"\xef\xbb\xbf" + german[0] + b"\n" + german[1])
+    (tmp_path / "test.de").write_bytes(german[2] + b"\n")
+    text = tmp_path / "out" / "text"
+    words = [f"DATA={tmp_path}", f"OUT={tmp_path / 'out'}", "PAIRS=20", str(text)]
+    subprocess.run([*MAKE, *words], cwd=ROOT, check=True, capture_output=True)
+    kept, mono = ((text / name).read_bytes().splitlines() for name in ("train.de", "mono.de"))
+    assert sorted([*kept, *mono]) == sorted(set(german) - (set(german[:3]) - set(kept)))
+    assert not set(mono) & set(german[:3])
+    assert sorted(os.listdir(text)) == ["mono.de", "train.de", "train.en"]
+
+
+def test_a_translation_like_the_reference_is_no_further_pair_whatever_wrote_the_files(tmp_path):
+    for run in "forward-1", "backward-1":
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "scores.json").touch()
+    (tmp_path / "train.en").write_bytes(b"\xef\xbb\xbfone\r\ntwo")
+    (tmp_path / "train.de").write_bytes(b"eins\r\nzwei")
+    (tmp_path / "backward-1.en").write_bytes(b"one\na couple\n")
+    (tmp_path / "forward-1.de").write_bytes(b"eins\nzwei\n")
+    words = ["make", "-f", "train/diversify.mk", f"DATA={tmp_path}", f"OUT={tmp_path}", "MODELS=1"]
+    made = tmp_path / "diverse"
+    subprocess.run([*words, str(made)], cwd=ROOT, check=True, capture_output=True)
+    assert {path.name: path.read_bytes() for path in made.iterdir()} == {
+        "train.en": b"one\ntwo\na couple\n",
+        "train.de": b"eins\nzwei\nzwei\n",
+    }
 
 
 @pytest.mark.skipif(not shutil.which("shuf"), reason="needs shuf, of GNU's core utilities")

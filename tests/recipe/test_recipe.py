@@ -23,6 +23,12 @@ def test_defaults(write):
     assert load_recipe(write(SMALLEST)).model_dump(mode="json") == DEFAULTS
 
 
+def test_a_key_that_only_older_recipes_have_is_left_out_but_can_not_be_set(write):
+    path = write(SMALLEST.replace("steps: 10,", "steps: 10, cpu_devices: 2,"))
+    assert load_recipe(path).model_dump(mode="json") == DEFAULTS
+    assert "unknown key training.cpu_devices" in refusal(path, "training.cpu_devices=2")
+
+
 def test_a_recipe_cannot_be_changed():
     with pytest.raises(ValueError, match="frozen"):
         load_recipe(DEMO).training.steps = 1

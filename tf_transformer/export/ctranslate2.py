@@ -38,7 +38,9 @@ def import_ctranslate2() -> ModuleType:
     try:
         import ctranslate2
     except ImportError as error:
-        raise UserError(f"CTranslate2 can't be imported ({error}); pip install -e '.[ctranslate2]'") from error
+        raise UserError(
+            f"CTranslate2 can't be imported ({error}); pip install 'tf_transformer[ctranslate2]'"
+        ) from error
     return ctranslate2
 
 

@@ -180,6 +180,12 @@ class TrainingSettings(Settings):
     )
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_what_is_gone(cls, raw: Any) -> Any:
+        # Recipes and runs of 0.2.0 have the key; parallel_parts is in its place, and is not the same.
+        return {key: value for key, value in raw.items() if key != "cpu_devices"} if isinstance(raw, dict) else raw
+
     def parts(self) -> int:
         """In how many parts a device works on its share of a batch."""
         return self.gradient_accumulation * self.parallel_parts

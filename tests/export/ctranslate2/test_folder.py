@@ -78,9 +78,9 @@ def test_an_unknown_quantization(separate, tmp_path):
 def test_without_the_library(separate, tmp_path, monkeypatch):
     model, tokenizers, path = separate
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UserError, match=r"pip install -e '\.\[ctranslate2\]'"):
+    with pytest.raises(UserError, match=r"pip install 'tf_transformer\[ctranslate2\]'"):
         export_ctranslate2(model, tokenizers, tmp_path / "ct2")
-    with pytest.raises(UserError, match=r"pip install -e '\.\[ctranslate2\]'"):
+    with pytest.raises(UserError, match=r"pip install 'tf_transformer\[ctranslate2\]'"):
         load_ctranslate2(path)
 
 
