@@ -195,9 +195,8 @@ def _restore(model: SequenceModel, state: TrainingState, training: Training) -> 
 
 def _write_embeddings(model: SequenceModel, callbacks: list[keras.callbacks.Callback]) -> None:
     """Writes them for the projector, if wanted: a training stopped after its last validation did not come to it."""
-    averages, projectors = (
-        [each for each in callbacks if isinstance(each, kind)] for kind in (AveragedWeights, EmbeddingProjector)
-    )
+    averages = [each for each in callbacks if isinstance(each, AveragedWeights)]
+    projectors = [each for each in callbacks if isinstance(each, EmbeddingProjector)]
     for projector in projectors:
         for callback in (*averages, projector):
             callback.set_model(model)
