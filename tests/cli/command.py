@@ -8,6 +8,20 @@ from tests.tiny_run import RECIPE
 
 COMMAND = Path(sys.executable).with_name("tf-transformer")
 
+# Limits of pairs by the names of their options, none of which is the default.
+LIMITS = {
+    "unit": "characters",
+    "min_length": 2,
+    "max_length": 150,
+    "max_ratio": 2.5,
+    "max_overlap": 0.5,
+    "max_repeats": 3,
+    "source_script": "Latin",
+    "target_script": "Greek",
+    "min_script": 0.75,
+    "duplicates": True,
+}
+
 
 class Outcome(NamedTuple):
     """What a command leaves behind."""
@@ -21,6 +35,14 @@ class Outcome(NamedTuple):
         """Standard output's lines, every one of which must be ended."""
         assert self.out.endswith(b"\n") or not self.out
         return self.out.decode("utf-8").split("\n")[:-1]
+
+
+def typed(options: dict) -> list:
+    """Options by name and value as words of a command."""
+    words = []
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [value])]
+    return words
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:

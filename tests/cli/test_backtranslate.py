@@ -11,13 +11,14 @@ import random
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
 from tests.bounded import SECONDS
-from tests.cli.command import assert_mistake, contents
+from tests.cli.command import LIMITS, assert_mistake, contents, typed
 from tests.tiny_run import MAX_LENGTH, PAIRS, RECIPE, settings, write_pairs
-from tf_transformer.data.noise import FILLER
+from tf_transformer.data.noise import FILLER, Noise
 from tf_transformer.experiment import export_run_ctranslate2
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.recipe import load_recipe
@@ -115,12 +116,15 @@ def test_a_recipe_takes_the_pairs(command, tiny_saved_model, monolingual, tmp_pa
 
 
 def test_low_scores_are_dropped(command, tiny_saved_model, monolingual, tmp_path):
-    """Beside what `translate --json` tells."""
+    """Beside what `translate --json` tells. All limits of what is left reach the filters."""
     rows = [json.loads(line) for line in command("translate", tiny_saved_model, monolingual, "--json", "--cut").lines]
     scores = sorted(row["score"] for row in rows if not row["truncated"])
     least = (scores[9] + scores[10]) / 2
-    outcome = command("backtranslate", tiny_saved_model, monolingual, tmp_path / "back", "--min-score", least, "--json")
+    words = ["backtranslate", tiny_saved_model, monolingual, tmp_path / "back"]
+    outcome = command(*words, "--min-score", least, *typed(LIMITS), "--json")
     assert json.loads(outcome.out)["dropped"]["low_score"] == 10
+    manifest = json.loads((tmp_path / "back" / "manifest.json").read_text())
+    assert manifest["filters"] == {**LIMITS, "min_score": least}
 
 
 def test_noised_beam_is_noise_on_the_beam_s_translations(command, tiny_saved_model, monolingual, tmp_path):
@@ -137,7 +141,8 @@ def test_noised_beam_is_noise_on_the_beam_s_translations(command, tiny_saved_mod
         assert len(source.split()) <= len(german.split()) and set(left) <= set(german.split())
         changed += source != german
     assert changed > len(EXPECTED) / 2
-    assert json.loads((tmp_path / "first" / "manifest.json").read_text())["noise"]["swap"] == 3
+    manifest = json.loads((tmp_path / "first" / "manifest.json").read_text())
+    assert manifest["noise"] == asdict(Noise(drop=0.1, fill=0.1, swap=3, seed=1))
     # Its translations are the beam's, which need not be made anew.
     (tmp_path / "first.shards").rename(tmp_path / "plain.shards")
     outcome = command(*words, tmp_path / "plain")

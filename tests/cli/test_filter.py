@@ -5,12 +5,13 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
 from tests.bounded import SECONDS
-from tests.cli.command import assert_mistake, contents
-from tf_transformer.data.text_filters import PairFilter
+from tests.cli.command import LIMITS, assert_mistake, contents, typed
+from tf_transformer.data.text_filters import PairFilter, PairLimits
 
 # What each line of the two files is: kept, or the reason why not.
 LINES = [
@@ -79,6 +80,20 @@ def test_options_reach_the_filters(command, pairs, tmp_path):
     outcome = command("filter", *pairs, "--output", tmp_path / "none", "--json", "--source-script", "Greek")
     assert json.loads(outcome.out)["kept"] == 0
     assert (tmp_path / "none.en").read_bytes() == b""
+
+
+def test_every_limit_reaches_the_filters(command, pairs, tmp_path, monkeypatch):
+    assert LIMITS.keys() == {field.name for field in fields(PairLimits)}
+    made, make = [], PairFilter.__init__
+
+    def remember(self, limits):
+        made.append(limits)
+        make(self, limits)
+
+    monkeypatch.setattr(PairFilter, "__init__", remember)
+    assert command("filter", *pairs, "--output", tmp_path / "clean", *typed(LIMITS)).status == 0
+    assert made == [PairLimits(**LIMITS)]
+    assert all(getattr(made[0], name) != value for name, value in vars(PairLimits()).items())
 
 
 def test_files_without_endings_that_differ(command, pairs, tmp_path):

@@ -15,7 +15,7 @@ import pytest
 
 from tests.bounded import SECONDS, eventually, turned_on
 from tests.cli.command import COMMAND, assert_mistake
-from tests.tiny_run import PAIRS
+from tests.tiny_run import MAX_LENGTH, PAIRS
 
 SOURCE, TARGET = PAIRS[0]
 
@@ -127,6 +127,7 @@ def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path
     }.items():
         prompt.ask(wrong, told)
     assert prompt.ask(SOURCE, TARGET)  # the model is still the one before
+    prompt.ask("house " * MAX_LENGTH, "\n(only the beginning of the line, as far as the model's maximum length)")
     assert ":quit" in prompt.ask(":help", "Ctrl-C cancels a line.")
     prompt.ask(f":model {tiny_saved_model}/../1", "/../1: ready in")
     assert prompt.ask(SOURCE, TARGET)

@@ -63,6 +63,14 @@ def test_typos_are_one_in_so_many_words_and_nothing_else():
     assert Noise(typos=1)(1, " a  Hund\t") != " a  Hund\t" and Noise(typos=1)(1, " a  Hund\t").startswith(" a  ")
 
 
+def test_of_the_words_of_a_perturbed_set_a_tenth_has_a_typo():
+    from tf_transformer.evaluation.perturbation import PERTURBATIONS
+
+    lines = [PERTURBATIONS["typos"](number, TEXT).split() for number in range(COUNT)]
+    changed = sum(word != typed for line in lines for word, typed in zip(WORDS, line, strict=True))
+    assert within(changed, COUNT * len(WORDS), 0.1)
+
+
 def test_words_dropped_filled_and_moved_as_often_as_told():
     lines = [line.split() for line in noised(drop=0.1, fill=0.1, swap=3)]
     assert within(sum(map(len, lines)), COUNT * len(WORDS), 0.9)

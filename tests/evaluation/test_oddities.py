@@ -89,6 +89,15 @@ def test_lengths_that_were_made_odd_are_found():
     assert found["references"]["odd_length"] == 0.0
 
 
+def test_a_length_is_odd_from_three_standard_deviations_on():
+    """The usual targets have 1.5 times the source's length, with a variance of that length: 10 of 100, 20 of 400."""
+    lengths = (100, 140), (100, 160), (400, 580), (400, 620)
+    sources, references = (["x" * length for length in side] for side in zip(*lengths, strict=True))
+    for within, beyond in ((121, 179, 541, 659), 0), ((119, 179, 541, 659), 1), ((119, 181, 539, 661), 4):
+        found = share_of_oddities(sources, ["y" * length for length in within], references)
+        assert found["translations"]["odd_length"] == 25.0 * beyond
+
+
 def test_shares_are_percentages_of_the_sentences():
     sources = ["one two three"] * 8
     references = ["eins zwei drei"] * 8

@@ -1,11 +1,15 @@
 """Where the files of a recipe's pairs are looked for, and what is told of them."""
 
+import gzip
 import io
+import random
 
+import pytest
 from rich.console import Console
 
 from tests.experiment.small_recipe import recipe
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
+from tf_transformer.errors import UserError
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.runner import _open_splits
 from tf_transformer.recipe import load_recipe
@@ -17,6 +21,30 @@ def test_a_path_below_the_home_folder_does_not_start_from_the_root(tmp_path, mon
     pairs = ["~/pairs.en", "~/pairs.de"]
     data = {"kind": "files", "root": str(tmp_path / "elsewhere"), "train": pairs, "validation": pairs}
     assert list(open_source(recipe(data=data), "train")) == list(PAIRS)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"kind": "files", "train": ["en.train.txt", "de.train.txt"], "validation": ["en.train.txt", "de.train.txt"]},
+        {"kind": "tsv", "train": "en.train.txt", "validation": "en.train.txt"},
+        {
+            **{"kind": "tfds", "dataset": "translate_folder", "train": "train", "validation": "train"},
+            **{"source_language": "en", "target_language": "de"},
+        },
+    ],
+    ids=lambda data: data["kind"],
+)
+def test_what_is_damaged_is_left_out_of_every_kind_where_the_recipe_says_so(tmp_path, data):
+    draw = random.Random(3).random
+    whole = gzip.compress("".join(f"{draw()}\t{draw()}\n" for _ in range(1000)).encode())
+    for name in "en.train.txt", "de.train.txt":
+        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    data = {**data, "root": str(tmp_path)}
+    source = open_source(recipe(data={**data, "damaged": "skip"}), "train")
+    assert 0 < len(list(source)) < 1000 and "is cut off after line" in source.lost[0]
+    with pytest.raises(UserError, match="incomplete or damaged gzip file"):
+        list(open_source(recipe(data=data), "train"))
 
 
 def test_of_each_set_that_is_to_be_scored_is_told_what_was_left_out(tmp_path):

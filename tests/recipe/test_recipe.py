@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.models.kinds import MODEL_KINDS
 from tf_transformer.models.presets import PRESETS
 from tf_transformer.recipe import ModelSettings, Recipe, load_recipe, save_recipe
+from tf_transformer.recipe.settings import EvaluationSettings
 
 # --- defaults, presets, overrides -----------------------------------------------------------------
 
@@ -117,6 +119,12 @@ def test_the_model_translates_as_the_recipe_says():
     recipe = load_recipe(DEMO, ["evaluation.beam_size=7", "evaluation.alpha=0", "evaluation.extra_length=3"])
     assert recipe.evaluation.decoding_options() == DecodingOptions(beam_size=7, alpha=0.0, extra_length=3)
     assert load_recipe(DEMO).evaluation.decoding_options() == DecodingOptions()  # the paper's
+
+
+def test_every_option_of_the_search_is_the_recipes():
+    chosen = {"beam_size": 2, "alpha": 1.5, "length_offset": 3.0, "extra_length": 7, "no_repeat_ngram_size": 4}
+    assert chosen.keys() == {field.name for field in fields(DecodingOptions)} & EvaluationSettings.model_fields.keys()
+    assert EvaluationSettings(**chosen).decoding_options() == DecodingOptions(**chosen)
 
 
 # --- round trip -----------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Limits, in this process: a stand-in for a model answers, and waits where it is told to."""
 
 import json
+import logging
+import re
 import socket
 import threading
 import time
@@ -13,8 +15,9 @@ import pytest
 from tests.bounded import SECONDS, begun, eventually
 from tests.server.running import answer_of, client_of, serving_here, until
 from tf_transformer.decoding import DecodingOptions
+from tf_transformer.errors import UserError
 from tf_transformer.server import models as served
-from tf_transformer.server import protocol
+from tf_transformer.server import protocol, running
 from tf_transformer.server.app import create_app
 from tf_transformer.server.batching import BatchLimits
 from tf_transformer.server.models import Models, Source
@@ -26,7 +29,10 @@ ASKED = {"source": "und", "target": "und"}
 
 
 class Echo(Version):
-    """Says what it is told; a text "wait" is answered once `go` is set. `began` counts those."""
+    """Says what it is told; a text "wait" is answered once `go` is set. `began` counts those.
+
+    A text "fault" is one of the model, and a text "refused" one of who asks.
+    """
 
     translates = True
 
@@ -43,6 +49,10 @@ class Echo(Version):
         if b"wait" in texts:
             self.began.release()
             assert self.go.wait(SECONDS)
+        if b"fault" in texts:
+            raise RuntimeError
+        if b"refused" in texts:
+            raise UserError("refused")
         return [Translation(text.decode(), 0.0, False) for text in texts]
 
 
@@ -84,6 +94,51 @@ def test_the_limits_are_those_of_the_settings(asking):
     client, _ = asking(Settings(max_body=200, max_texts=2, max_characters=5))
     for q, status in (("12345", 200), ("123456", 400), (["1", "2"], 200), (["1", "2", "3"], 400), ("1" * 200, 413)):
         assert translate(client, q).status_code == status, q
+
+
+def test_whatever_makes_a_model_work_wants_the_key(asking):
+    client, _ = asking(Settings(api_key="swordfish"))
+    routes = create_app(Models([]), Settings()).routes
+    posted = [route for route in routes if "POST" in (getattr(route, "methods", None) or ())]
+    paths = [route.path_format.format(name="echo", version=1) for route in posted]
+    assert {"/translate", "/detect", "/page/translate", "/v1/models/echo:predict"} < set(paths)
+    keys = {}, {"Authorization": "Bearer shark"}, {"Authorization": "Bearer swordfish"}
+    statuses = {
+        path: [client.post(path, json={"model": "echo"}, headers=key).status_code for key in keys] for path in paths
+    }
+    assert statuses == dict.fromkeys(paths, [401, 403, 400])  # with the key, what the request lacks is told
+
+
+def test_connections_beyond_the_limit_are_503(monkeypatch):
+    servers = []
+
+    class Server(running._Server):
+        def __init__(self, *given):
+            super().__init__(*given)
+            servers.append(self)
+
+    monkeypatch.setattr(running, "_Server", Server)
+    monkeypatch.setattr(running, "CONNECTIONS", 2)
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", SECONDS)  # who says nothing stays
+    bound = running.listen("127.0.0.1", 0)
+    ended = begun(lambda: running.run(Models([]), Settings(), bound, ready=lambda: None))
+    eventually(lambda: servers and servers[0].started)
+
+    def opened():
+        return socket.create_connection(bound.getsockname(), timeout=SECONDS)
+
+    def answer_on(connection):
+        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        return answer_of(connection)
+
+    with opened() as first, opened() as second:
+        with opened() as third:
+            assert answer_on(third).startswith(b"HTTP/1.1 503 ")
+        eventually(lambda: len(servers[0].server_state.connections) == 2)
+        assert answer_on(first).startswith(b"HTTP/1.1 200 ")
+        assert answer_on(second).startswith(b"HTTP/1.1 200 ")
+    servers[0].should_exit = True
+    ended.result(SECONDS)
 
 
 def keep_busy(client, echo):
@@ -168,6 +223,26 @@ def test_slow_senders_are_let_go_and_block_nobody(asking, monkeypatch):
         assert b"408" in answer_of(body).splitlines()[0]
         assert answer_of(half) == answer_of(nothing) == b""
     assert time.monotonic() - began >= 1
+
+
+def test_metrics_count_the_faults_of_the_model_alone_and_the_seconds_of_all(asking):
+    client, _ = asking()
+    assert [translate(client, q).status_code for q in ("a", "fault", "refused")] == [200, 500, 400]
+    wait_for_metric(client, 'request_seconds_count{path="/translate"} 3.0')
+    metrics = client.get("/metrics").text
+    assert 'batch_failures_total{model="echo"} 1.0' in metrics
+    assert 'batch_seconds_count{model="echo"} 3.0' in metrics
+
+
+def test_the_log_tells_how_many_texts_and_characters_but_not_of_looks_at_the_server(asking, caplog):
+    caplog.set_level(logging.INFO, "tf_transformer.server")
+    client, _ = asking()
+    for path in ("/health/live", "/health/ready", "/metrics"):
+        assert client.get(path).status_code == 200
+    assert translate(client, ["abc", "defg"]).status_code == 200
+    wait_for_metric(client, 'requests_total{path="/translate",status="200"} 1.0')
+    (line,) = [message for message in caplog.messages if message.startswith(("GET ", "POST "))]
+    assert re.fullmatch(r"POST /translate 200 [0-9.]+ ms, model echo, 2 texts, 7 characters", line)
 
 
 def test_a_long_text_of_the_page_is_split_elsewhere(asking, monkeypatch):

@@ -16,6 +16,8 @@ from tf_transformer.protection.patterns import KEPT
 from tf_transformer.server import texts
 from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_inline
 from tf_transformer.server.texts import _parts, translate_documents
+from tf_transformer.server.markup import html_parts, in_one_line, is_inline
+from tf_transformer.server.texts import Translated, _parts, translate_documents
 from tf_transformer.translation.texts import Translation
 
 PIECES = (
@@ -26,14 +28,27 @@ PIECES = (
 )
 
 
-def copied(text: str, protect: bool) -> str:
-    async def translate(sentences, **options):
-        return [Translation(sentence, 0.0, False) for sentence in sentences]
+def translated(text: str, others: dict[str, list[str]], **options) -> tuple[Translated, dict]:
+    """What a model makes of a text that copies, with others in turn for some sentences; and what it was asked for."""
+    asked = {}
+
+    async def translate(sentences, **given):
+        asked.update(given)
+        return [Translation(each, 0.0, False, [(text, 0.0) for text in others.get(each, [])]) for each in sentences]
 
     limits = SimpleNamespace(limits=SimpleNamespace(queue=1024))
     model = SimpleNamespace(version=SimpleNamespace(languages=("en", "de")), batcher=limits, translate=translate)
+<<<<<<< HEAD
     (translated,) = asyncio.run(translate_documents(model, [text], markup=True, protect=protect))
     return translated.text
+=======
+    (found,) = asyncio.run(translate_documents(model, [text], **options))
+    return found, asked
+
+
+def copied(text: str, protect: bool) -> str:
+    return translated(text, {}, markup=True, protect=protect)[0].text
+>>>>>>> 1f5f3a7ad1e578218655aa1012654c9c6888cd48
 
 
 def as_read(text: str) -> list:
@@ -65,6 +80,18 @@ def as_read(text: str) -> list:
     reader.feed(text)
     reader.close()
     return found
+
+
+def test_alternatives_are_of_one_rank_each_and_differ():
+    """The second of both sentences; then the third of one, and the last that there is of the other."""
+    others = {"A dog runs.": ["Dog 2.", "Dog 3."], "It rains.": ["Rain 2."]}
+    found, asked = translated("A dog runs. It rains.", others, alternatives=4)
+    assert found == Translated("A dog runs. It rains.", ["Dog 2. Rain 2.", "Dog 3. Rain 2."])
+    assert asked == {"num_hypotheses": 5}
+    found, _ = translated("A dog runs. It rains.", others, alternatives=1)
+    assert found.others == ["Dog 2. Rain 2."]
+    found, _ = translated("It rains.", {"It rains.": ["It rains.", "Rain 3."]}, alternatives=2)
+    assert found.others == ["Rain 3."]  # the best one is no alternative to itself
 
 
 @pytest.mark.parametrize("protect", [False, True])

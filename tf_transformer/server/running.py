@@ -75,7 +75,7 @@ def run(models: Models, settings: Settings, bound: socket.socket, ready: Callabl
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=CONNECTIONS + 1,  # with so many, a request's own among them, uvicorn answers 503
         timeout_graceful_shutdown=5,
     )
     server = _Server(config, app, settings.drain_seconds)
