@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from tf_transformer.protection.patterns import KEPT
 from tf_transformer.server import texts
 from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_inline
-from tf_transformer.server.texts import _parts, translate_documents
-from tf_transformer.server.markup import html_parts, in_one_line, is_inline
 from tf_transformer.server.texts import Translated, _parts, translate_documents
 from tf_transformer.translation.texts import Translation
 
@@ -38,17 +36,12 @@ def translated(text: str, others: dict[str, list[str]], **options) -> tuple[Tran
 
     limits = SimpleNamespace(limits=SimpleNamespace(queue=1024))
     model = SimpleNamespace(version=SimpleNamespace(languages=("en", "de")), batcher=limits, translate=translate)
-<<<<<<< HEAD
-    (translated,) = asyncio.run(translate_documents(model, [text], markup=True, protect=protect))
-    return translated.text
-=======
     (found,) = asyncio.run(translate_documents(model, [text], **options))
     return found, asked
 
 
 def copied(text: str, protect: bool) -> str:
     return translated(text, {}, markup=True, protect=protect)[0].text
->>>>>>> 1f5f3a7ad1e578218655aa1012654c9c6888cd48
 
 
 def as_read(text: str) -> list:
