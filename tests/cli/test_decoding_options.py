@@ -1,6 +1,7 @@
 """Options of the search: each that is given to a command arrives there. What they do is tested in tests/decoding/."""
 
 import pytest
+import tensorflow as tf  # noqa: F401  so that tests/conftest.py sets its threads, also for this file alone
 
 from tests.cli.command import typed
 from tests.tiny_run import write_pairs
