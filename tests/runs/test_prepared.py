@@ -117,6 +117,24 @@ def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(
     assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
 
 
+def test_a_damaged_vocabulary_is_learned_again_and_one_is_read_by_many_at_once(short, tmp_path, console, monkeypatch):
+    shared = with_data(short, prepared=str(tmp_path / "shared"))
+    experiment.prepare(shared, tmp_path / "run", console)
+    before = contents(tmp_path / "shared")
+    (tmp_path / "shared" / "tokenizer" / "joint.model").write_bytes(b"")
+    experiment.prepare(shared, tmp_path / "run", console)
+    assert "tokenizer: what was learned is damaged; learning it anew" in console.file.getvalue()
+    assert contents(tmp_path / "shared") == before
+
+    class NobodyWaits(Console):
+        def print(self, told, **how):
+            assert "waiting" not in told
+
+    nothing_is_prepared(monkeypatch)
+    with preparing.locked(tmp_path / "shared", console, shared=True):  # by another that checks what lies there
+        experiment.prepare(shared, tmp_path / "run", NobodyWaits())
+
+
 def test_of_copied_files_nothing_is_learned_or_tokenised_again(short, tmp_path, console, monkeypatch):
     """Unless other texts were prepared since, here as by a fine-tuning that keeps the tokenizers of its origin."""
     here = with_data(short, prepared=str(tmp_path / "shared"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,23 @@ def learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Cons
     text = json.dumps(learned_from, indent=2) + "\n"
     learned_from = json.loads(text)  # as the record has it
     there = folder / "tokenizer"
+    with told_in_one_line(folder), locked(folder, console, shared=True):
+        if learned_from["state"] and read_object(there / LEARNED_FROM) == learned_from:
+            with suppress(UserError):  # it is damaged, which is told below
+                return TokenizerPair.load(there)
     with told_in_one_line(folder), locked(folder, console):
         record = read_object(there / LEARNED_FROM)
         changed = [key for key in learned_from if record.get(key) != learned_from[key]]
         copied = bool(learned_from["state"]) and changed == ["state"] and _same_texts(record, pairs, folder)
         if copied or (learned_from["state"] and not changed):
-            tokenizers = TokenizerPair.load(there)
-            if copied:
-                (there / LEARNED_FROM).write_text(text, encoding="utf-8")
-            return tokenizers
+            try:
+                tokenizers = TokenizerPair.load(there)
+            except UserError:
+                tell(console, "tokenizer: what was learned is damaged; learning it anew")
+            else:
+                if copied:
+                    (there / LEARNED_FROM).write_text(text, encoding="utf-8")
+                return tokenizers
         if there.exists():
             _check_replaceable(there)
         if record and changed:
