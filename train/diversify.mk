@@ -52,9 +52,9 @@ diverse = $(call pairs,$(DATA)/train.$(SOURCE),$(DATA)/train.$(TARGET)) \
 	$(foreach model,$(BACKWARD),$(call pairs,$(model).$(SOURCE),$(DATA)/train.$(TARGET)))
 distilled = $(call pairs,$(OUT)/diverse/train.$(SOURCE),$(OUT)/diverse/train.$(TARGET)) \
 	$(call pairs,$(DATA)/train.$(SOURCE),$(OUT)/ensemble.$(TARGET))
-write = awk -F '\t' 'NF == 2 && $$1 != "" && $$2 != "" && !seen[$$0]++' > $@.partial/pairs \
+write = awk -F '\t' 'NF == 2 && $$1 != "" && $$2 != "" && !seen[$$0]++' $@.partial/all > $@.partial/pairs \
 	&& cut -f 1 $@.partial/pairs > $@.partial/train.$(SOURCE) && cut -f 2 $@.partial/pairs > $@.partial/train.$(TARGET) \
-	&& wc -l $@.partial/pairs && rm $@.partial/source $@.partial/target $@.partial/pairs && mv $@.partial $@
+	&& wc -l $@.partial/pairs && rm $@.partial/all $@.partial/source $@.partial/target $@.partial/pairs && mv $@.partial $@
 
 # Whatever stands behind a bar only has to be there: a run that is scored anew is not trained anew.
 .PHONY: students teachers
@@ -80,7 +80,8 @@ $(OUT)/backward-%.$(SOURCE): | $(OUT)/backward-%/scores.json
 
 $(OUT)/diverse: | $(FORWARD:%=%.$(TARGET)) $(BACKWARD:%=%.$(SOURCE))
 	mkdir -p $@.partial
-	{ $(diverse) } | $(write)
+	{ $(diverse) } > $@.partial/all
+	$(write)
 
 $(OUT)/teacher-%/scores.json: | $(OUT)/diverse
 	$(train) $(call on,$(OUT)/diverse) $(TEACHER)
@@ -90,7 +91,8 @@ $(OUT)/ensemble.$(TARGET): | $(TEACHERS:%=%/scores.json)
 
 $(OUT)/distilled: | $(OUT)/ensemble.$(TARGET)
 	mkdir -p $@.partial
-	{ $(distilled) } | $(write)
+	{ $(distilled) } > $@.partial/all
+	$(write)
 
 $(OUT)/student-%/scores.json: | $(OUT)/distilled
 	$(train) $(call on,$(OUT)/distilled) $(STUDENT)

@@ -159,12 +159,14 @@ def test_a_translation_like_the_reference_is_no_further_pair_whatever_wrote_the_
         (tmp_path / run).mkdir()
         (tmp_path / run / "scores.json").touch()
     (tmp_path / "train.en").write_bytes(b"\xef\xbb\xbfone\r\ntwo")
-    (tmp_path / "train.de").write_bytes(b"eins\r\nzwei")
     (tmp_path / "backward-1.en").write_bytes(b"one\na couple\n")
     (tmp_path / "forward-1.de").write_bytes(b"eins\nzwei\n")
-    words = ["make", "-f", "train/diversify.mk", f"DATA={tmp_path}", f"OUT={tmp_path}", "MODELS=1"]
     made = tmp_path / "diverse"
-    subprocess.run([*words, str(made)], cwd=ROOT, check=True, capture_output=True)
+    words = ["make", "-f", "train/diversify.mk", f"DATA={tmp_path}", f"OUT={tmp_path}", "MODELS=1", str(made)]
+    assert subprocess.run(words, cwd=ROOT, capture_output=True).returncode  # without train.de
+    assert not made.exists()
+    (tmp_path / "train.de").write_bytes(b"eins\r\nzwei")
+    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
     assert {path.name: path.read_bytes() for path in made.iterdir()} == {
         "train.en": b"one\ntwo\na couple\n",
         "train.de": b"eins\nzwei\nzwei\n",

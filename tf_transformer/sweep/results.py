@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tf_transformer.errors import UserError
 
-# What a sweep writes to its folder at its end.
+# What a sweep writes to its folder: the table after each training, the picture at its end.
 TABLE, PICTURE = "results.csv", "results.png"
 
 # The figures of a run's scores.json that are compared, with their digits; those that it has not are left out.
