@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,21 @@ def test_what_fails_after_its_name_was_taken_leaves_nothing(tmp_path, monkeypatc
     with told, written_once(tmp_path / "notes", "the notes") as partial:
         partial.write_text("whole")
     assert contents(tmp_path) == {}
+
+
+def test_a_folder_that_can_not_be_replaced_keeps_its_name(tmp_path, monkeypatch):
+    with folder_written_whole(tmp_path / "folder") as partial:
+        (partial / "text").write_text("old")
+    renames = iter([False, True, False])  # away with the old; the new one, which fails; the old one back
+    rename = Path.rename
+
+    def some(path, target):
+        return no_links(errno.EIO)(path, target) if next(renames) else rename(path, target)
+
+    monkeypatch.setattr("tf_transformer.files.whole.Path.rename", some)
+    with pytest.raises(OSError, match="Input/output"), folder_written_whole(tmp_path / "folder") as partial:
+        (partial / "text").write_text("new")
+    assert contents(tmp_path) == {"folder": None, "folder/text": b"old"}
 
 
 def test_another_failure_to_link_is_told(tmp_path, monkeypatch):

@@ -173,7 +173,7 @@ def _prepared(tfds, builder, name: str, data_dir: str | os.PathLike | None):
             return other
         raise UserError(
             f"dataset {name} is not in {builder.data_dir} and cannot be downloaded ({reason(error)}): "
-            "check the network, or give the data_dir that contains it"
+            "check the network and that the folder can be written, or give the data_dir that contains it"
         ) from error
     return builder
 

@@ -210,6 +210,8 @@ def folder_written_whole(path: Path) -> Iterator[Path]:
         sync(path.parent)
         shutil.rmtree(replaced, ignore_errors=True)
     finally:
+        if replaced.exists() and not path.exists():  # the new one did not get the name
+            replaced.rename(path)
         shutil.rmtree(partial, ignore_errors=True)
 
 

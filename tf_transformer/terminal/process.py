@@ -62,7 +62,7 @@ def keep_what_xla_compiles() -> None:
         # A program that XLA can't store counts as one that it can't compile.
         with tempfile.TemporaryFile(dir=cache) as tried:
             tried.write(bytes(2**20))
-    except OSError:  # works without a cache, only slower
+    except (OSError, ImportError):  # works without a cache, only slower
         return
     # TensorFlow parts the flags at blanks, and reads quotes and backslashes as a shell does.
     quoted = cache.replace("\\", "\\\\").replace('"', '\\"')
