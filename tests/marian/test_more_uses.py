@@ -37,7 +37,7 @@ def test_an_ensemble_of_two(joint, other, command):
     runs = [joint.run.path, other.run.path]
     with eagerly():
         found = load_translator(runs, **options).translate(TEXTS)
-        words = ["--beam-size", 1, "--alpha", 0, "--max-length", LIMIT]
+        words = ["--beam-size", 1, "--max-length", LIMIT]
         lines = command("translate", *runs, *words, stdin="".join(text + "\n" for text in TEXTS).encode()).lines
     assert lines == [text.decode() for text in found["translation"].numpy()]
     target = joint.run.load_tokenizers().target

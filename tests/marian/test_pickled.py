@@ -165,7 +165,9 @@ def test_a_tensor_can_t_repeat_its_memory(torch, tmp_path):
         read_pickled(path)
     expanded = {"a": np.broadcast_to(np.arange(3, dtype="<f4"), (1, 3))}  # as PyTorch's expand() makes it
     write_zip(path, *described(torch, expanded))
-    np.testing.assert_array_equal(read_pickled(path)["a"], [[0, 1, 2]])
+    read = read_pickled(path)["a"]
+    np.testing.assert_array_equal(read, [[0, 1, 2]])
+    assert not read.flags.owndata  # however many names there are for one storage
 
 
 def test_a_file_cannot_change_how_the_next_is_read(torch, tmp_path):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tf_transformer import SmoothedCrossEntropy, Transformer, TransformerAdam, UserError
+from tf_transformer import SmoothedCrossEntropy, Transformer, TransformerAdam, UserError, load_model
 from tf_transformer.training import freeze
 
 
@@ -51,6 +51,8 @@ def test_what_is_frozen_stays_so_in_a_file_with_all_that_the_optimizer_has_learn
         assert [weight.trainable for weight in loaded.weights] == [weight.trainable for weight in model.weights]
         for one, other in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
             np.testing.assert_array_equal(one, other)
+        other = load_model(tmp_path / f"{number}.keras", "mixed_bfloat16")
+        assert [weight.trainable for weight in other.weights] == [weight.trainable for weight in model.weights]
         assert freeze(loaded, ["encoder"]) == count  # again
         model = loaded
     with pytest.raises(UserError, match="nothing is left to train"):

@@ -100,7 +100,7 @@ def read_pickled(path: Path) -> dict[str, np.ndarray]:
         path: the file.
 
     Returns:
-        Its tensors by name.
+        Its tensors by name; they can't be written to.
 
     Raises:
         UserError: it is damaged, or holds something other than tensors, which is not run.
@@ -152,7 +152,7 @@ def _read_sequence(file: BinaryIO) -> tuple[Any, dict[str, bytes]]:
 
 
 def _array(tensor: _Tensor, storages: dict[str, bytes]) -> np.ndarray:
-    """The tensor's numbers, copied out of its storage."""
+    """The tensor's numbers, which are not copied: tensors may share a storage, and a small file can name many."""
     flat = np.frombuffer(storages[tensor.storage.key], tensor.storage.dtype)
     last = tensor.offset + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.strides, strict=True))
     numbers = math.prod(tensor.shape)
@@ -162,4 +162,4 @@ def _array(tensor: _Tensor, storages: dict[str, bytes]) -> np.ndarray:
     if numbers > len(flat):
         raise ValueError("a tensor repeats numbers of its storage, as PyTorch's expand() makes it; save its clone()")
     strides = [stride * flat.itemsize for stride in tensor.strides]
-    return np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.shape, strides).copy()
+    return np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.shape, strides, writeable=False)

@@ -71,6 +71,8 @@ def _in_precision(model: SequenceModel, precision: str) -> SequenceModel:
     other = type(model).from_config({**model.get_config(), "dtype": precision})
     other.build(((None, None), (None, None)))
     other.set_weights(model.get_weights())
+    for weight, given in zip(other.weights, model.weights, strict=True):
+        weight.trainable = given.trainable
     return other
 
 

@@ -285,7 +285,7 @@ def _rounded_gradient(of_logits: Any, labels: Any, label_smoothing: float, scale
     if label_smoothing:
         of_logits = of_logits - smoothing
     rounded = ops.cast(of_logits * scale, dtype)
-    # Last, since it copies the matrix, which is half as large now.
+    # Last, since it copies the matrix, which is half as large now in half precision.
     rows = ops.arange(shape_of(labels)[0], dtype="int32")
     indices = ops.stack([rows, ops.clip(labels, 0, vocabulary - 1)], axis=1)
     return ops.scatter_update(rounded, indices, ops.cast(at_labels * scale, dtype))
