@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TOKENIZER = "tokenizer"  # the folder of the tokenizers' files, inside the model's
 SETTINGS = "tf_transformer"  # the key of our own settings in the model's config.json
+USE = "To use it, run `tf-transformer translate FOLDER --engine ctranslate2` with the folder of the model."
 
 
 def import_ctranslate2() -> ModuleType:
@@ -91,7 +92,7 @@ def export_ctranslate2(
         spec.save(str(partial))
         tokenizers.save(partial / TOKENIZER)
         write_checksums(partial)  # of all but the model card, which a person may add to
-        write_card(partial, facts or facts_of_model(model, options))
+        write_card(partial, facts or facts_of_model(model, options), USE)
     return folder
 
 
