@@ -2,6 +2,7 @@
 
 import json
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -204,13 +205,14 @@ def test_older_files_hold_copies_and_positions(joint, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_half_precision_is_read(joint, tmp_path):
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+def test_half_precision_is_read(joint, tmp_path, dtype):
     folder = tmp_path / "model"
     _, weights = write_folder(folder)
-    save_file({name: tensor.astype("float16") for name, tensor in weights.items()}, folder / "model.safetensors")
+    save_file({name: tensor.astype(dtype) for name, tensor in weights.items()}, folder / "model.safetensors")
     model = load_model(import_marian(folder, tmp_path / "run").path)
     kernel = model.encoder.layers[0].feed_forward.hidden.kernel.numpy()
-    expected = weights["model.encoder.layers.0.fc1.weight"].T.astype("float16").astype("float32")
+    expected = weights["model.encoder.layers.0.fc1.weight"].T.astype(dtype).astype("float32")
     np.testing.assert_array_equal(kernel, expected)
 
 
