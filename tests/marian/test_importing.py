@@ -286,6 +286,11 @@ def test_all_missing_files_are_told_in_a_line(tmp_path):
         import_marian(tmp_path, tmp_path / "run")
     names = "vocab.json, source.spm, target.spm, model.safetensors or pytorch_model.bin"
     assert str(raised.value) == f"{tmp_path}: without {names}; copy the whole folder of the model"
+    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {}}')
+    with pytest.raises(
+        UserError, match=r"^[^\n]*index\.json: the weights are in several files, [^\n]*max_shard_size[^\n]*$"
+    ):
+        import_marian(tmp_path, tmp_path / "run")
     (tmp_path / "model.bin").touch()
     with pytest.raises(UserError, match=f"^{tmp_path}: a CTranslate2 model, "):
         import_marian(tmp_path, tmp_path / "run")
