@@ -1,6 +1,7 @@
 """CTranslate2 by the command: exporting for it, translating and scoring with it."""
 
 import json
+import shutil
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from tests.cli.command import assert_mistake, contents
 from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 from tf_transformer.experiment import export_run_ctranslate2
 from tf_transformer.export import ctranslate2_engine
+from tf_transformer.export.ctranslate2 import SETTINGS
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -62,6 +64,21 @@ def test_evaluate_with_ctranslate2(command, ctranslate2_model, tmp_path):
     scores = json.loads(outcome.out)
     assert scores["bleu"] == pytest.approx(100)
     assert (scores["alpha"], scores["sentences"]) == (0.5, len(PAIRS))
+
+
+def test_alpha_for_an_export_of_greedy_search(command, ctranslate2_model, tmp_path):
+    """Its own beam size says so, as that of a run does."""
+    source, reference = write_pairs(tmp_path)
+    greedy = shutil.copytree(ctranslate2_model, tmp_path / "greedy")
+    config = json.loads((greedy / "config.json").read_text(encoding="utf-8"))
+    config[SETTINGS]["decoding"]["beam_size"] = 1
+    (greedy / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    words = [greedy, "--engine", "ctranslate2", "--alpha", 2]
+    for outcome in (
+        command("translate", *words, stdin=b"A man.\n"),
+        command("evaluate", *words, "--source", source, "--reference", reference),
+    ):
+        assert_mistake(outcome, "--alpha has no effect", "beam size of 1")
 
 
 def test_ctranslate2_searches_a_batch_on_each_core(command, ctranslate2_model, tmp_path, monkeypatch):

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import yaml
 from rich.console import Console
+from sentencepiece import SentencePieceProcessor
 
 from tests.cli.command import COMMAND
 from tests.experiment.fine_tuned import OTHERS, weights, written
 from tests.experiment.small_recipe import ctrl_c_after
+from tests.marian.folders import spm, vocabulary_of
 from tests.tiny_run import MAX_LENGTH, PAIRS
 from tf_transformer import Transformer, UserError, experiment, load_model, load_recipe
 from tf_transformer.experiment.fine_tuning import Origin, open_origin, take_weights
@@ -22,7 +24,7 @@ from tf_transformer.model_card.files import read_card
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.terminal.printed_scores import show_scores
-from tf_transformer.tokenizers import map_tokens, train_tokenizers
+from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair, map_tokens, train_tokenizers
 
 pytestmark = pytest.mark.usefixtures("eager")
 
@@ -142,6 +144,48 @@ def test_each_matrix_of_embeddings_is_mapped(share):
             else:
                 row = before[mapping.averaged[token]].mean(axis=0) if token in mapping.averaged else first[token]
             np.testing.assert_allclose(value[token], row, rtol=1e-5, atol=1e-7)
+
+
+def test_one_matrix_of_two_sentencepiece_models():
+    """As an imported MarianMT model has it: a token of either language is spelled by the model that knows it better."""
+    models = [spm([pair[side] for pair in PAIRS]) for side in (0, 1)]
+    vocabulary = list(vocabulary_of(*models))
+    old = TokenizerPair(*(MarianTokenizer(model, vocabulary) for model in models), "marian")
+    new = train_tokenizers([*PAIRS, *OTHERS], "bpe", 350)
+    sizes = old.source.vocab_size, new.source.vocab_size
+    there, here = (
+        Transformer(1, 8, 2, 16, size, size, share_embeddings="all", max_length=9, output_bias=True) for size in sizes
+    )
+    for model in there, here:
+        model.build(((None, None), (None, None)))
+    there.bias.assign(np.arange(sizes[0]))
+    rows, first = there.encoder.embedding.embeddings.numpy(), here.encoder.embedding.embeddings.numpy()
+    counts = take_weights(here, new, Origin("there", None, there, old))
+    assert counts.keys() == {"joint"} and counts["joint"]["averaged"] > 20
+
+    ids = {piece: i for i, piece in enumerate(old.source.pieces(range(sizes[0])))}
+    processors = [SentencePieceProcessor(model_proto=model) for model in models]
+    chosen = []
+    for token, name in enumerate(new.source.pieces(range(sizes[1]))):
+        if token < 4 or name in ids:
+            pieces = [token if token < 4 else ids[name]]
+        elif name.startswith("<0x"):
+            pieces = []
+        else:
+            spellings = []
+            for processor in processors:
+                pieces = processor.encode(name.removeprefix("▁"), out_type=str)
+                if not name.startswith("▁"):
+                    start = pieces[0].removeprefix("▁")
+                    pieces = ([start if start in ids else pieces[0]] if start else []) + pieces[1:]
+                known = [ids[piece] for piece in pieces if piece in ids]
+                spellings.append((len(pieces) - len(known), len(pieces), known))
+            chosen.append(spellings.index(min(spellings, key=lambda each: (not each[2], *each[:2]))))
+            pieces = spellings[chosen[-1]][2]
+        ours, bias = here.encoder.embedding.embeddings[token], here.bias[token]
+        np.testing.assert_allclose(ours, rows[pieces].mean(axis=0) if pieces else first[token], rtol=1e-5, atol=1e-7)
+        assert float(bias) == pytest.approx(np.mean(pieces) if pieces else 0)
+    assert {0, 1} == set(chosen)  # both languages
 
 
 @pytest.fixture(scope="module")

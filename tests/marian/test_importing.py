@@ -2,6 +2,7 @@
 
 import json
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,6 +16,7 @@ from tf_transformer.decoding import Stepper, beam_search, shift_right
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run_marian
 from tf_transformer.marian import import_marian
+from tf_transformer.marian.config import search_settings, with_defaults
 from tf_transformer.recipe import load_recipe
 from tf_transformer.tokenizers.base import END_ID, START_ID
 from tf_transformer.translation import Translator
@@ -148,6 +150,13 @@ def test_generation_config_comes_before_config(tmp_path):
     assert (evaluation.beam_size, evaluation.alpha, evaluation.no_repeat_ngram_size) == (6, 1.0, 3)
 
 
+def test_keys_that_ask_for_nothing_are_not_refused(joint):
+    nothing = {"suppress_tokens": [], "begin_suppress_tokens": None, "guidance_scale": 1, "stop_strings": []}
+    nothing |= {"forced_decoder_ids": [], "min_new_tokens": 0, "early_stopping": True}
+    config = with_defaults(joint.config, "config.json")
+    assert search_settings(config, nothing, "generation_config.json") == search_settings(config, {}, "config.json")
+
+
 def test_renormalized_probabilities_leave_padding_out(joint, tmp_path):
     """Padding would have most of the probability; a search without its share finds other translations."""
     folder, limit = tmp_path / "model", 6
@@ -204,13 +213,14 @@ def test_older_files_hold_copies_and_positions(joint, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_half_precision_is_read(joint, tmp_path):
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+def test_half_precision_is_read(joint, tmp_path, dtype):
     folder = tmp_path / "model"
     _, weights = write_folder(folder)
-    save_file({name: tensor.astype("float16") for name, tensor in weights.items()}, folder / "model.safetensors")
+    save_file({name: tensor.astype(dtype) for name, tensor in weights.items()}, folder / "model.safetensors")
     model = load_model(import_marian(folder, tmp_path / "run").path)
     kernel = model.encoder.layers[0].feed_forward.hidden.kernel.numpy()
-    expected = weights["model.encoder.layers.0.fc1.weight"].T.astype("float16").astype("float32")
+    expected = weights["model.encoder.layers.0.fc1.weight"].T.astype(dtype).astype("float32")
     np.testing.assert_array_equal(kernel, expected)
 
 
@@ -231,6 +241,9 @@ def test_half_precision_is_read(joint, tmp_path):
         ({"bad_words_ids": [[5]]}, "bad_words_ids is"),
         ({"repetition_penalty": 1.2}, "repetition_penalty is 1.2"),
         ({"forced_bos_token_id": 7}, "forced_bos_token_id is 7"),
+        ({"guidance_scale": 1.5}, "guidance_scale is 1.5; only 1.0 is supported"),
+        ({"forced_decoder_ids": [[1, 7]]}, "forced_decoder_ids is [[1, 7]]; only null is supported"),
+        ({"stop_strings": ["."]}, "stop_strings is ['.']"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings is false"),
         ({"quantization_config": {"bits": 8}}, "quantization_config is"),
         ({"vocab_size": 9}, "decoder_vocab_size is"),
@@ -273,6 +286,11 @@ def test_all_missing_files_are_told_in_a_line(tmp_path):
         import_marian(tmp_path, tmp_path / "run")
     names = "vocab.json, source.spm, target.spm, model.safetensors or pytorch_model.bin"
     assert str(raised.value) == f"{tmp_path}: without {names}; copy the whole folder of the model"
+    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {}}')
+    with pytest.raises(
+        UserError, match=r"^[^\n]*index\.json: the weights are in several files, [^\n]*max_shard_size[^\n]*$"
+    ):
+        import_marian(tmp_path, tmp_path / "run")
     (tmp_path / "model.bin").touch()
     with pytest.raises(UserError, match=f"^{tmp_path}: a CTranslate2 model, "):
         import_marian(tmp_path, tmp_path / "run")

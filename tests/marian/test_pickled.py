@@ -8,6 +8,7 @@ import sys
 import types
 import zipfile
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -17,10 +18,11 @@ from tf_transformer.marian.pickled import MAGIC_NUMBER, read_pickled
 TENSORS = {
     "a": np.arange(12, dtype="<f4").reshape(3, 4),
     "half": np.array([1.5, -2], "<f2"),
+    "bfloat16": np.array([1.5, -3e38], ml_dtypes.bfloat16),
     "empty": np.zeros((0, 3), "<f4"),
     "number": np.array(7, "<i8"),
 }
-STORAGES = {"<f4": "FloatStorage", "<f2": "HalfStorage", "<i8": "LongStorage"}
+STORAGES = {"float32": "FloatStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage", "int64": "LongStorage"}
 
 
 class Storage:
@@ -69,7 +71,7 @@ def described(torch, tensors, transposed=(), legacy=False):
         def persistent_id(self, thing):
             if not isinstance(thing, Storage):
                 return None
-            kind = getattr(torch, STORAGES[thing.array.dtype.str])
+            kind = getattr(torch, STORAGES[thing.array.dtype.name])
             identity = ("storage", kind, thing.key, "cpu", thing.array.size)
             return (*identity, None) if legacy else identity
 

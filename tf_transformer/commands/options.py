@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_saved_model
+from tf_transformer.export.formats import is_ctranslate2, is_saved_model
 from tf_transformer.terminal.arguments import newest_version
 
 RECIPE_ARGUMENT = typer.Argument(
@@ -124,7 +124,7 @@ def check_alpha(model: Path, changes: Mapping[str, Any], instead: str) -> None:
     if "alpha" not in changes or changes.get("temperature"):
         return
     beam_size = changes.get("beam_size")
-    if beam_size is None and (is_run(model) or is_saved_model(model)):
+    if beam_size is None and (is_run(model) or is_saved_model(model) or is_ctranslate2(model)):
         beam_size = own_options(model).beam_size
     if beam_size == 1:
         raise UserError(

@@ -23,7 +23,7 @@ from tf_transformer.recipe.origin import origin_run
 from tf_transformer.recipe.refusals import shown
 from tf_transformer.runs.loading import load_model
 from tf_transformer.runs.resuming import Beginning
-from tf_transformer.tokenizers import TokenizerPair, map_tokens
+from tf_transformer.tokenizers import TokenizerPair, TokenMapping, map_tokens
 from tf_transformer.training.freezing import path_in_model
 
 # What a fine-tuning may have otherwise: no weight depends on it.
@@ -170,7 +170,7 @@ def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin
         UserError: the weights have other shapes than the recipe of the origin says.
     """
     theirs = {path_in_model(weight): keras.ops.convert_to_numpy(weight) for weight in origin.model.weights}
-    mappings = _mappings(origin.tokenizers, tokenizers)
+    mappings = _mappings(origin.tokenizers, tokenizers, one_matrix=model.share_embeddings == "all")
     values = {}
     for weight in model.weights:
         path = path_in_model(weight)
@@ -189,14 +189,20 @@ def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin
         values[path] = value
     for weight in model.weights:
         weight.assign(values[path_in_model(weight)])
-    sides = ("source",) if tokenizers.joint and origin.tokenizers.joint else ("source", "target")
-    return {"joint" if len(sides) == 1 else side: mappings[side].counts() for side in sides if mappings}
+    if mappings and mappings["source"] is mappings["target"]:
+        return {"joint": mappings["source"].counts()}
+    return {side: mapping.counts() for side, mapping in mappings.items()}
 
 
-def _mappings(old: TokenizerPair, new: TokenizerPair) -> dict[str, Any]:
-    """Of each side which old tokens stand for the new ones; nothing where all tokens are the same."""
+def _mappings(old: TokenizerPair, new: TokenizerPair, one_matrix: bool) -> dict[str, TokenMapping]:
+    """Of each side which old tokens stand for the new ones; nothing where all tokens are the same.
+
+    An imported MarianMT model has one vocabulary, and yet splits each language with a model of its own: in its one
+    matrix a new token may be of either language.
+    """
     if old.same_as(new):
         return {}
-    mappings = {"source": map_tokens(old.source, new.source)}
-    mappings["target"] = mappings["source"] if old.joint and new.joint else map_tokens(old.target, new.target)
-    return mappings
+    if new.joint and (old.joint or one_matrix):
+        both = map_tokens(old.source, new.source, None if old.joint else old.target)
+        return {"source": both, "target": both}
+    return {"source": map_tokens(old.source, new.source), "target": map_tokens(old.target, new.target)}

@@ -13,8 +13,7 @@ import tensorflow as tf
 from tf_transformer.cores import cores
 from tf_transformer.decoding.options import DecodingOptions, check_positions
 from tf_transformer.errors import UserError, reason
-from tf_transformer.export.ctranslate2 import SETTINGS, TOKENIZER, import_ctranslate2
-from tf_transformer.files.as_json import read_json
+from tf_transformer.export.ctranslate2 import TOKENIZER, import_ctranslate2, read_settings
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.tokenizers import END_ID, PAD_ID, TokenizerPair
 from tf_transformer.translation.signature_options import batch_of_strings
@@ -182,14 +181,7 @@ def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None 
         if not (path / name).is_file():
             raise UserError(f"{path / name}: no such file; give a folder that `export --format ctranslate2` wrote")
     check_checksums(path, "export the model again")
-    try:
-        settings = read_json((path / "config.json").read_text(encoding="utf-8"))[SETTINGS]
-        positions = settings["max_length"]
-        exported = DecodingOptions(**settings.get("decoding", {}))  # an earlier version wrote none
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path / 'config.json'}: expected {SETTINGS}: {{max_length: ...}} in it; export the model again"
-        ) from error
+    positions, exported = read_settings(path)
     options = exported.changed(**(changes or {}))
     _check(options, positions)
     tokenizers = TokenizerPair.load(path / TOKENIZER)

@@ -51,7 +51,8 @@ ONLY = {
     "gradient_checkpointing": False,
 }
 
-# What a search may be asked for that this package's does not do; and the value that asks for nothing.
+# What a search may be asked for that this package's does not do; and the value that asks for nothing, as null and an
+# empty list do. `early_stopping` is not among them: a search ends otherwise here whatever it says.
 SEARCH_ONLY = {
     "do_sample": False,
     "num_beam_groups": 1,
@@ -60,7 +61,7 @@ SEARCH_ONLY = {
     "encoder_repetition_penalty": 1.0,
     "encoder_no_repeat_ngram_size": 0,
     "min_length": 0,
-    "min_new_tokens": None,
+    "min_new_tokens": 0,
     "forced_bos_token_id": None,
     "suppress_tokens": None,
     "begin_suppress_tokens": None,
@@ -68,7 +69,11 @@ SEARCH_ONLY = {
     "exponential_decay_length_penalty": None,
     "penalty_alpha": None,
     "force_words_ids": None,
+    "forced_decoder_ids": None,
     "constraints": None,
+    "guidance_scale": 1.0,
+    "stop_strings": None,
+    "watermarking_config": None,
 }
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
@@ -163,7 +168,9 @@ def search_settings(config: Config, generation: Config, where: Path) -> dict[str
     """
     told = _told(config, generation)
     for key, value in SEARCH_ONLY.items():
-        _check(told.get(key, value) in (value, None), where, key, told.get(key), f"only {_shown(value)} is supported")
+        _check(
+            told.get(key, value) in (value, None, []), where, key, told.get(key), f"only {_shown(value)} is supported"
+        )
     banned, padding = told.get("bad_words_ids"), config["pad_token_id"]
     _check(
         banned in (None, [], [[padding]]), where, "bad_words_ids", banned, f"only [[{padding}]], padding, is supported"

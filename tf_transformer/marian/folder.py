@@ -49,6 +49,13 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     needed = [VOCABULARY, SOURCE_MODEL, TARGET_MODEL, *([TARGET_VOCABULARY] if settings.get("separate_vocabs") else [])]
     missing = [name for name in needed if not (path / name).is_file()]
     if not any((path / name).is_file() for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS)):
+        # The transformers library parts weights above a size that it is told, which is larger than any OPUS-MT model.
+        for index in (f"{SAFE_WEIGHTS}.index.json", f"{PICKLED_WEIGHTS}.index.json"):
+            if (path / index).is_file():
+                raise UserError(
+                    f"{path / index}: the weights are in several files, and one is supported, {SAFE_WEIGHTS}; load the "
+                    'folder with the transformers library and save it with save_pretrained(..., max_shard_size="50GB")'
+                )
         missing.append(f"{SAFE_WEIGHTS} or {PICKLED_WEIGHTS}")
     if missing:
         raise UserError(f"{path}: without {', '.join(missing)}; copy the whole folder of the model")

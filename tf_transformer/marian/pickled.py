@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, BinaryIO, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from tf_transformer.errors import UserError, reason
@@ -27,6 +28,7 @@ DTYPES = {
     "DoubleStorage": np.dtype("<f8"),
     "FloatStorage": np.dtype("<f4"),
     "HalfStorage": np.dtype("<f2"),
+    "BFloat16Storage": np.dtype(ml_dtypes.bfloat16),
     "LongStorage": np.dtype("<i8"),
     "IntStorage": np.dtype("<i4"),
 }

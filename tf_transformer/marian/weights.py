@@ -137,7 +137,7 @@ def _check_copies(model: Transformer, weights: Weights, left: Weights) -> None:
 
 
 def _is_near(found: np.ndarray, expected: np.ndarray) -> bool:
-    tolerance = 2e-3 if found.dtype == np.float16 else 1e-4
+    tolerance = 2e-3 if found.dtype.itemsize == 2 else 1e-4
     return found.shape == expected.shape and np.allclose(found.astype("float32"), expected, rtol=0, atol=tolerance)
 
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tf_transformer.runs.directory import RunDirectory
 
 
-def write_card(folder: Path, facts: Facts) -> None:
-    """Writes a card's page and its facts into a folder."""
-    (folder / CARD).write_text(as_markdown(facts), encoding="utf-8")
+def write_card(folder: Path, facts: Facts, use: str | None = None) -> None:
+    """Writes a card's page and its facts into a folder; `use` is as `as_markdown` takes it."""
+    (folder / CARD).write_text(as_markdown(facts, use), encoding="utf-8")
     (folder / FACTS).write_text(as_json(facts) + "\n", encoding="utf-8")
 
 

@@ -29,7 +29,7 @@ TOY = (
 
 
 def as_markdown(facts: Facts, use: str | None = None) -> str:
-    """The page; `use` is the sentence that tells how the model is used, where this package's commands don't take it."""
+    """The page; `use` is the sentence that tells how the model is used, where `translate FOLDER` does not take it."""
     task, model = facts["task"], facts["model"]
     kind = model.get("kind", "model")
     parts = [f"# {facts['name']}", _what_it_is(facts, kind, use)]

@@ -54,7 +54,7 @@ class TokenMapping:
         return mapped
 
 
-def map_tokens(old: Tokenizer, new: Tokenizer) -> TokenMapping:
+def map_tokens(old: Tokenizer, new: Tokenizer, other: Tokenizer | None = None) -> TokenMapping:
     """Finds each token of a new vocabulary in an old one, by what it spells.
 
     The special tokens are the same in all. A token is kept where the old vocabulary has one that spells the same, at
@@ -64,6 +64,8 @@ def map_tokens(old: Tokenizer, new: Tokenizer) -> TokenMapping:
     Args:
         old: the tokenizer that the embeddings were trained with.
         new: the tokenizer that takes its place.
+        other: one of the same vocabulary as `old` that splits text of another language, as MarianMT's has. A token is
+            then spelled by the one that leaves fewer pieces unknown, and of two alike by the one with fewer pieces.
 
     Returns:
         The mapping.
@@ -88,10 +90,24 @@ def map_tokens(old: Tokenizer, new: Tokenizer) -> TokenMapping:
             kept[token] = there[spelled]
         else:
             others[token] = spelled
-    found = dict(zip(others, _pieces(old, there, others.values()), strict=True))
+    spelled_by = [_pieces(each, there, others.values()) for each in ((old, other) if other else (old,))]
+    found = {}
+    for token, *spellings in zip(others, *spelled_by, strict=True):
+        found[token] = [piece for piece in min(spellings, key=_badness) if piece != UNKNOWN_ID]
     averaged = {token: pieces for token, pieces in found.items() if pieces}
     unknown = [token for token, pieces in found.items() if not pieces]
     return TokenMapping(kept, averaged, unknown)
+
+
+def _badness(pieces: list[int]) -> tuple[bool, int, int]:
+    """The lower, the better the pieces spell a token: whether none is known, how many are not, and how many there are.
+
+    Example:
+        >>> min([[7, UNKNOWN_ID], [], [4, 5, 6], [7, 8]], key=_badness)
+        [7, 8]
+    """
+    unknown = pieces.count(UNKNOWN_ID)
+    return unknown == len(pieces), unknown, len(pieces)
 
 
 def _spellings(tokenizer: Tokenizer) -> list[tuple[bool, str]]:
@@ -101,7 +117,7 @@ def _spellings(tokenizer: Tokenizer) -> list[tuple[bool, str]]:
 def _pieces(
     old: Tokenizer, there: dict[tuple[bool, str], int], spelled: Collection[tuple[bool, str]]
 ) -> Iterator[list[int]]:
-    """What an old tokenizer makes of each of some tokens, without what is unknown to it."""
+    """What an old tokenizer makes of each of some tokens."""
     if not spelled:
         return
     # All at once: MarianMT's takes nearly as long for one text as for a thousand. Bytes are no text.
@@ -112,4 +128,4 @@ def _pieces(
             # It takes the text for a word, so that its first piece begins one; the same within a word is meant.
             _, first = old.spelling(old.pieces(ids[:1])[0])
             ids[:1] = [] if first == "" else [there.get((False, first), ids[0])]
-        yield [token for token in ids if token != UNKNOWN_ID]
+        yield ids

@@ -288,13 +288,17 @@ def _checked(texts: Any) -> Any:
 
 
 def own_options(path: Path) -> DecodingOptions:
-    """The options that a run, or one of its checkpoints, or a SavedModel translates with unless told otherwise.
+    """The options that a run, or one of its checkpoints, or an export translates with unless told otherwise.
 
     Raises:
-        UserError: a SavedModel's are missing or damaged.
+        UserError: an export's are missing or damaged.
     """
     from tf_transformer.recipe import load_recipe
 
+    if is_ctranslate2(path):
+        from tf_transformer.export.ctranslate2 import read_settings
+
+        return read_settings(path)[1]
     if not is_saved_model(path):
         return load_recipe(RunDirectory.of_model(path).recipe).evaluation.decoding_options()
     return _options_of_export(path)[1]

@@ -13,6 +13,8 @@ from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import export_ctranslate2
 from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 from tf_transformer.export.destinations import free_folder
+from tf_transformer.model_card import CARD
+from tf_transformer.model_card.page import is_generated
 from tf_transformer.tokenizers.pair import TokenizerPair
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
@@ -31,6 +33,11 @@ def test_quantized_models_are_smaller_and_score_alike(separate, tmp_path, quanti
 def test_the_folder_alone_is_enough(separate, tmp_path):
     shutil.copytree(separate[2], tmp_path / "elsewhere")
     assert translate(tmp_path / "elsewhere", TEXTS, BEAM) == translate(separate[2], TEXTS, BEAM)
+
+
+def test_the_card_names_a_command_that_takes_the_model(separate):
+    page = (separate[2] / CARD).read_text(encoding="utf-8")
+    assert "run `tf-transformer translate FOLDER --engine ctranslate2` with" in page and is_generated(page)
 
 
 def test_what_is_there_stays_as_it_is(separate, tmp_path):
