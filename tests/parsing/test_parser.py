@@ -12,7 +12,9 @@ from tf_transformer.decoding import beam_search, shift_right
 from tf_transformer.errors import UserError
 from tf_transformer.parsing import linearise, read_tree
 from tf_transformer.parsing import parser as parser_module
+from tf_transformer.parsing.sentences import evaluate_parses, load_parse, parse_function, parse_sentences
 from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.translation import loading
 
 TEXTS = [sentence for sentence, _ in SENTENCES]
 
@@ -76,6 +78,36 @@ def test_a_sentence_alone_has_the_tree_that_it_has_in_a_batch(parser):
 def test_what_is_no_list_of_sentences_is_refused(parser, sentences, told):
     with pytest.raises(UserError, match=f"^{told}"):
         parser.parse(sentences)
+
+
+# More words than a tree has room for; few words of many pieces; and both sentences as short as they should be.
+LONG = [" ".join(["dog"] * 22), "Москва Москва Москва", "a dog", ""]
+
+
+def test_what_is_cut_and_what_had_no_room_is_told(parser):
+    whole = parser.parse(LONG)
+    assert whole["mended"].numpy().tolist() == [True, False, False, False]
+    assert whole["truncated"].numpy().tolist() == [True, True, False, False]
+    for grammar in True, False:
+        function = parse_function(parser, grammar)
+        found = list(parse_sentences(function, [text.split() for text in LONG]))
+        assert [parse.truncated for parse in found] == [True, True, False, False]
+        assert [parse.tree.words() if parse.tree else [] for parse in found] == [text.split() for text in LONG]
+    assert evaluate_parses(parse_function(parser), [read_tree("(S (XX Москва) (XX Москва) (XX Москва))")]).items() >= {
+        ("grammar", True),
+        ("mended", 0),
+        ("truncated", 1),
+    }
+
+
+def test_an_export_of_an_earlier_version_does_not_tell_what_it_cut(monkeypatch, tmp_path):
+    def signature(text):
+        return {"tree": np.array([b"(S (XX a))"] * len(text)), "score": np.zeros(len(text)), "mended": [True, False]}
+
+    monkeypatch.setattr(loading, "load_signature", lambda path, name, load: signature)
+    (tmp_path / "saved_model.pb").touch()
+    found = list(parse_sentences(load_parse(tmp_path), [["a"], ["a"]]))
+    assert [(parse.mended, parse.truncated) for parse in found] == [(True, False), (False, False)]
 
 
 def test_a_score_is_that_of_the_tree(parser):

@@ -61,7 +61,7 @@ def parse(
         from tf_transformer.parsing.sentences import load_parse, parse_sentences
 
     function = load_parse(model, given(beam_size=beam_size, alpha=alpha), grammar, load)
-    mended, trees = 0, []
+    mended, truncated, trees = 0, 0, []
     with telling_progress(file) as advance:
         for window in lines:
             sentences = [line.translate(BRACKETS).split() for line in window]
@@ -69,11 +69,19 @@ def parse(
                 text = draw_text(parsed.tree) if pretty and parsed.tree else str(parsed.tree or "")
                 sys.stdout.buffer.write(text.encode("utf-8") + b"\n")
                 mended += parsed.mended
+                truncated += parsed.truncated
                 if parsed.tree and (html or png):
                     trees.append(parsed.tree)
             sys.stdout.flush()
-    if mended:
+    if mended and function.grammar:
+        notes.print(f"{mended:,} trees had no room for all words, and the last ones were put at the end of the root")
+    elif mended:
         notes.print(f"{mended:,} outputs were not well-formed trees and were repaired")
+    if truncated:
+        notes.print(
+            f"{truncated:,} sentences were cut to the model's maximum length: it did not read their last words; "
+            "split them into shorter ones"
+        )
     if png and len(trees) != 1:
         raise UserError(f"--png can show only one tree, not {len(trees):,}; give one sentence, or use --html FILE")
     if html:

@@ -24,8 +24,10 @@ class Parser(Translator):
     their words, and gives a dict: "tree", string (batch,), one tree in Penn brackets over exactly these words, each
     with the tag `XX`, or with the tag that the model gives it (`data.tags` of a recipe); "score", float32 (batch,), its
     log-probability over the length penalty; "mended", bool (batch,), whether there was no room for all words: the root
-    then has those behind the last of the model's own tree as its last children. A round bracket in a word becomes
-    `-LRB-` or `-RRB-`, as treebanks have it; a sentence without words has an empty tree.
+    then has those behind the last of the model's own tree as its last children; "truncated", bool (batch,), whether the
+    sentence was cut because it has more tokens than the model has positions: its tree has the words that were not read
+    too. A round bracket in a word becomes `-LRB-` or `-RRB-`, as treebanks have it; a sentence without words has an
+    empty tree.
 
     The search writes nothing but trees (`TreeGrammar`). Where the encoder has learned to tell the tree from each word
     and span (`tree_loss`), the parser takes the hypothesis whose log-probabilities by encoder and decoder add up to
@@ -69,13 +71,13 @@ class Parser(Translator):
         for bracket, word in (r"\(", "-LRB-"), (r"\)", "-RRB-"):
             text = tf.strings.regex_replace(text, bracket, word)
         words = tf.strings.split(text)
-        source_ids, _ = read(
+        source_ids, truncated = read(
             self.tokenizers.source, tf.strings.reduce_join(words, axis=1, separator=" "), self.max_length
         )
         counts = tf.cast(words.row_lengths(), tf.int32)
         ids, scores = self._best_tree(source_ids, counts)
         trees, left_out = self._brackets(ids, words)
-        return {"tree": trees, "score": scores, "mended": left_out}
+        return {"tree": trees, "score": scores, "mended": left_out, "truncated": truncated}
 
     def _search_tree(self, source_ids: tf.Tensor, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Trees over so many words each: ids (batch, length) and scores (batch,)."""

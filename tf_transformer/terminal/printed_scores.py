@@ -16,7 +16,11 @@ def show_parse_scores(scores: dict[str, Any]) -> None:
         print(f"F1 {part['f1']:.2f}   {figures}, {complete}   {told}, {part['sentences']:,} sentences")
     failures = {
         "without_parse": "have no tree over their words",
-        "mended": "were not well-formed trees and were repaired",
+        "mended": (
+            "have a tree that had no room for all words, and the last ones were put at the end of the root"
+            if scores.get("grammar")
+            else "were not well-formed trees and were repaired"
+        ),
     }
     for name, told in failures.items():
         if scores.get(name):
