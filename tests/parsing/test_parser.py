@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from tests.eager import eagerly
 from tests.parsing.random_parser import MAX_LENGTH, SENTENCES, assert_scores_are_those_of_the_trees, make_parser
+from tf_transformer import Ensemble
 from tf_transformer.decoding import beam_search, shift_right
 from tf_transformer.errors import UserError
 from tf_transformer.parsing import linearise, read_tree
 from tf_transformer.parsing import parser as parser_module
+from tf_transformer.parsing.parser import Parser
 from tf_transformer.parsing.sentences import evaluate_parses, load_parse, parse_function, parse_sentences
 from tf_transformer.tokenizers.base import END_ID, START_ID
 from tf_transformer.translation import loading
@@ -114,7 +116,9 @@ def test_a_score_is_that_of_the_tree(parser):
     assert_scores_are_those_of_the_trees(parser)
 
 
-def test_of_its_hypotheses_it_takes_the_one_that_its_encoder_and_its_decoder_find_likeliest(monkeypatch):
+@pytest.mark.parametrize("members", [1, 3])
+def test_of_its_hypotheses_it_takes_the_one_that_encoders_and_decoders_find_likeliest(monkeypatch, members):
+    """Of an ensemble's models the last has learned no loss of trees, so its encoder is not asked."""
     found = []
 
     def recorded(*arguments, **options):
@@ -122,18 +126,28 @@ def test_of_its_hypotheses_it_takes_the_one_that_its_encoder_and_its_decoder_fin
         return found[-1]
 
     monkeypatch.setattr(parser_module, "beam_search", recorded)
-    parser = make_parser(seed=2, told="tree_state", tags=True, tree_loss=0.5, beam_size=4, extra_length=12)
+    options = {"told": "tree_state", "tags": True, "beam_size": 4, "extra_length": 12}
+    parser = make_parser(seed=2, tree_loss=0.5, **options)
+    learned = [parser.model]
+    if members > 1:
+        learned += [make_parser(seed, tree_loss=0.5, **options).model for seed in range(3, members + 1)]
+        models = [*learned, make_parser(seed=9, **options).model]
+        parser = Parser(Ensemble(models), parser.tokenizers, parser.options)
     with eagerly():
         output = parser.parse([*TEXTS[:3], ""])
     ((ids, scores),) = found
     differ = 0
     for place, text in enumerate(TEXTS[:3]):
         source = tf.constant([[*parser.tokenizers.source.tokenize([text]).to_list()[0], END_ID]])
-        context, totals = parser.model.encoder(source), []
+        contexts, totals = [model.encoder(source) for model in learned], []
         for hypothesis, score in zip(ids[place], scores[place].numpy(), strict=True):
             penalty = ((5 + np.count_nonzero(hypothesis)) / 6) ** 0.6
-            loss = parser.model.told.loss_of_tree(source, shift_right(hypothesis[None], START_ID), context)
-            totals.append(score - loss.numpy()[0] / penalty)
+            target = shift_right(hypothesis[None], START_ID)
+            losses = [
+                model.told.loss_of_tree(source, target, context).numpy()[0]
+                for model, context in zip(learned, contexts, strict=True)
+            ]
+            totals.append(score - np.mean(losses) / penalty)
         best = int(np.argmax(totals))
         differ += best != 0
         tokens = parser.tokenizers.target.detokenize(ids[place, best][None]).numpy()[0].decode()

@@ -31,8 +31,9 @@ class Parser(Translator):
 
     The search writes nothing but trees (`TreeGrammar`). Where the encoder has learned to tell the tree from each word
     and span (`tree_loss`), the parser takes the hypothesis whose log-probabilities by encoder and decoder add up to
-    most. `translate` and the other signatures search without a grammar, and give what the model writes as it is: a
-    linearised tree, or something that is none.
+    most; in an `Ensemble` the encoder's is the mean over the models that learned it. `translate` and the other
+    signatures search without a grammar, and give what the model writes as it is: a linearised tree, or something that
+    is none.
 
     Args:
         model: as a `Translator` has it.
@@ -114,12 +115,19 @@ class Parser(Translator):
 
     def _best_hypothesis(self, source_ids: tf.Tensor, ids: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
         """Which hypothesis is the best, int32 (batch,), counting what the encoder tells where it learned that."""
-        told, options = self.model.told, self.options
-        if options.beam_size > 1 and told is not None and told.tree_loss:
-            context = self.model.encoder(source_ids, training=False)
+        options, models = self.options, getattr(self.model, "models", [self.model])  # an ensemble has several
+        learned = [model for model in models if model.told is not None and model.told.tree_loss]
+        if options.beam_size > 1 and learned:
+            contexts = [model.encoder(source_ids, training=False) for model in learned]
 
             def by_encoder(hypothesis: tf.Tensor) -> tf.Tensor:
-                log_probs = -told.loss_of_tree(source_ids, shift_right(hypothesis, START_ID), context)
+                target_ids = shift_right(hypothesis, START_ID)
+                log_probs, *others = (
+                    -model.told.loss_of_tree(source_ids, target_ids, context)
+                    for model, context in zip(learned, contexts, strict=True)
+                )
+                if others:
+                    log_probs = tf.add_n([log_probs, *others]) / len(learned)
                 return log_probs / length_penalty(lengths(hypothesis), options.alpha, options.length_offset)
 
             # One hypothesis of each sentence at a time: what is worked out grows with the square of the length.
