@@ -1,5 +1,7 @@
 """Every sentence has one tree over exactly its words, whatever the model thinks of it."""
 
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +15,7 @@ from tf_transformer.decoding import beam_search, shift_right
 from tf_transformer.errors import UserError
 from tf_transformer.parsing import linearise, read_tree
 from tf_transformer.parsing import parser as parser_module
-from tf_transformer.parsing.parser import Parser
+from tf_transformer.parsing.parser import Parser, words_of
 from tf_transformer.parsing.sentences import evaluate_parses, load_parse, parse_function, parse_sentences
 from tf_transformer.tokenizers.base import END_ID, START_ID
 from tf_transformer.translation import loading
@@ -56,6 +58,16 @@ def test_there_is_a_tree_for_every_length(seed, options):
 
 # What no blank is to Python nor to TensorFlow: a sentence's words are what `str.split` gives.
 WORD = st.text(min_size=1).map(lambda text: "".join(text.encode("utf-8", "ignore").decode().split())).filter(bool)
+
+
+def test_it_parts_words_where_python_does():
+    blanks = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
+    others = ["\x1b", "\x84", "\u180e", "\u200b", "\u2060", "\ufeff", "´"]
+    texts = [f"{each}a{each}b c{each}{each}d{each}" for each in [*blanks, *others]]
+    assert len(blanks) > 20
+    assert [[word.decode() for word in words] for words in words_of(tf.constant(texts)).to_list()] == [
+        text.split() for text in texts
+    ]
 
 
 @settings(max_examples=25, deadline=None)

@@ -16,6 +16,9 @@ from tf_transformer.translation.translator import TEXT, Translator
 # What a tree takes beside its words: the root's two brackets, and the closing token.
 ROOT_AND_END = 3
 
+# What is a blank to Python, beside those of ASCII at which TensorFlow parts words too.
+BLANK = r"[\p{Z}\x1c-\x1f\x{85}]"
+
 
 class Parser(Translator):
     """Parses batches of sentences, and has all that a `Translator` has.
@@ -68,10 +71,7 @@ class Parser(Translator):
         return {"parse": parse, **super()._make_functions()}
 
     def _parse(self, text: tf.Tensor) -> Output:
-        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
-        for bracket, word in (r"\(", "-LRB-"), (r"\)", "-RRB-"):
-            text = tf.strings.regex_replace(text, bracket, word)
-        words = tf.strings.split(text)
+        words = words_of(text)
         source_ids, truncated = read(
             self.tokenizers.source, tf.strings.reduce_join(words, axis=1, separator=" "), self.max_length
         )
@@ -157,3 +157,11 @@ class Parser(Translator):
         root = tf.where(words.row_lengths() > 0, ")", "")[:, None]
         text = tf.strings.reduce_join(tf.concat([parts, left, root], axis=1), axis=1, separator=" ")
         return tf.strings.regex_replace(text, r" \)", ")"), left.row_lengths() > 0
+
+
+def words_of(text: tf.Tensor) -> tf.RaggedTensor:
+    """The words of sentences, strings (batch, None): what `str.split` gives, with brackets as treebanks have them."""
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
+    for found, instead in (r"\(", "-LRB-"), (r"\)", "-RRB-"), (BLANK, " "):
+        text = tf.strings.regex_replace(text, found, instead)
+    return tf.strings.split(text)
