@@ -54,7 +54,7 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
     if left_out:
         notes.print(
             f"the perplexity leaves out {left_out:,} of {scores['sentences']:,} sentences: one side is empty, or "
-            "longer than the model's maximum length"
+            f"longer than the model's maximum length{', or a tag is unknown to it' if 'f1' in scores else ''}"
         )
     if scores.get("truncated"):
         notes.print(
