@@ -16,6 +16,8 @@ from tf_transformer.commands.options import (
     FILE_ARGUMENT,
     GRAMMAR_OPTION,
     MODEL_ARGUMENT,
+    OR_A_BEAM,
+    check_alpha,
 )
 from tf_transformer.cores import cores
 from tf_transformer.errors import UserError
@@ -53,14 +55,16 @@ def parse(
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
     check_new_page_and_image(html, png)
-    stream, name = open_sentences(file)
+    changes = given(beam_size=beam_size, alpha=alpha)
+    check_alpha(model, changes, OR_A_BEAM)  # with the grammar, too, only the closing token can follow a whole tree
+    stream, name = open_sentences(file, command="parse")
     load = session_loader(model, optimise=is_long(stream))
     lines = windows(read_lines(stream, name), WINDOW_BATCHES * batch_size, at_once=grows(stream))
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.drawing import draw_text, plot_tree, write_page
         from tf_transformer.parsing.sentences import load_parse, parse_sentences
 
-    function = load_parse(model, given(beam_size=beam_size, alpha=alpha), grammar, load)
+    function = load_parse(model, changes, grammar, load)
     mended, truncated, trees = 0, 0, []
     with telling_progress(file) as advance:
         for window in lines:
