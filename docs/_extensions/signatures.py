@@ -118,6 +118,10 @@ MEANING_IN = {
     ("score", "tokens"): ("batch, target_len", "tokens of the target; empty at padding"),
     ("parse", "text"): ("batch", "sentences, with spaces between their words"),
     ("parse", "score"): ("batch", "log-probability of the tree, divided by the length penalty"),
+    ("parse", "truncated"): (
+        "batch",
+        "whether a sentence was cut because it had more tokens than the model has positions; its tree has all words",
+    ),
     ("detokenize", "text"): ("batch", "texts in UTF-8"),
 }
 

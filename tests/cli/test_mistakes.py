@@ -82,6 +82,14 @@ MISTAKES = {
         ["translate", "{}/run", "A man rides a bike."],
         ["A man rides a bike.: ", "echo 'A man rides a bike.' | tf-transformer translate MODEL"],
     ),
+    "parse: a sentence for a file": (
+        ["parse", "{}/run", "A man rides a bike."],
+        ["A man rides a bike.: ", "to parse a sentence: echo 'A man rides a bike.' | tf-transformer parse MODEL"],
+    ),
+    "parse: ranking where one is found": (
+        ["parse", "{}/run", "--beam-size", "1", "--alpha", "2"],
+        ["--alpha has no effect", "beam size of 1", "or give a larger --beam-size"],
+    ),
     "translate: the other way round": (
         ["translate", "{}/pairs.en", "{}/run"],
         ["{}/pairs.en: a file, where a model is expected"],

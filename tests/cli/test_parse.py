@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.cli.command import assert_mistake
 from tests.tiny_parser import TREES, parsing_settings, tiny_parser, tiny_parser_export, write_trees
-from tests.tiny_run import RECIPE
+from tests.tiny_run import MAX_LENGTH, RECIPE
 from tf_transformer.experiment import train
 from tf_transformer.model_card.facts import facts_of_run
 from tf_transformer.model_card.files import write_card
@@ -67,6 +67,19 @@ def test_lines_without_words_and_words_with_brackets(command, run):
     first, second, third = outcome.lines
     assert first == second == ""
     assert read_tree(third).words() == ["A", "-LRB-man-RRB-", "sees", "-LRB-"]
+
+
+def test_what_is_cut_and_what_has_no_room_is_told(command, run, tmp_path):
+    few, many = " ".join(["Москва"] * 20), " ".join(["man"] * 2 * MAX_LENGTH)
+    outcome = command("parse", run, "--beam-size", 1, stdin=f"{few}\nA man\n{many}\n".encode())
+    assert [len(read_tree(line).words()) for line in outcome.lines] == [20, 2, 2 * MAX_LENGTH]
+    assert "1 trees had no room for all words, and the last ones were put at the end of the root\n" in outcome.err
+    assert "2 sentences were cut to the model's maximum length: it did not read their last words" in outcome.err
+    flat = (" ".join(f"(NN {word})" for word in text.split()) for text in (few, many))
+    trees = write_trees(tmp_path, [f"(S {words})" for words in flat])
+    outcome = command("evaluate", run, "--trees", trees, "--beam-size", 1)
+    assert "1 of 2 sentences have a tree that had no room for all words, and" in outcome.err
+    assert "2 of 2 sentences were cut to the model's maximum length\n" in outcome.err
 
 
 def test_without_the_grammar_what_is_no_tree_is_mended_and_told(command, run, few):

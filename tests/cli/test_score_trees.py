@@ -66,7 +66,9 @@ def test_files_of_different_lengths(command, files, parses, lines):
 
 def test_a_missing_file_or_damaged_treebank(command, files, tmp_path):
     name, gold, parses = files(PARSES)
-    assert_mistake(command(name, gold, tmp_path / "none"), f"{tmp_path / 'none'}: can't be read")
+    for missing in tmp_path / "none", "no trees":
+        told = f"{missing}: can't be read: No such file or directory; give a file of trees, one per line"
+        assert_mistake(command(name, gold, missing), told)
     assert_mistake(command(name, tmp_path / "none", parses), f"{tmp_path / 'none'} does not exist")
     assert_mistake(command(*files(PARSES, GOLD + "(S (NN dog)")), "gold.mrg.gz, line 7: ", "not closed")
     assert_mistake(command(*files(PARSES, "Dogs bark.\n")), "gold.mrg.gz, line 1: ", "Penn brackets")

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from tests.data.characters import CHARACTERS
+from tf_transformer.data.batching import make_batches
 from tf_transformer.data.counting import PairCounts, count_pairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
+from tf_transformer.tokenizers.base import END_ID
 from tf_transformer.tokenizers.brackets import BracketTokenizer
 
 
@@ -59,6 +61,23 @@ def test_tokens_that_the_vocabulary_lacks_are_counted_among_what_is_kept():
     assert counts.doubts() == ["3 of 2,008 target tokens are unknown to the tokenizer"]
     counts = count([*pairs * 4, ("x", "(VP XX )NP")])
     assert counts.unknown_target == 1 and "unknown" not in "".join(counts.doubts())  # less than a thousandth
+
+
+def test_trees_with_a_tag_that_the_vocabulary_lacks_are_dropped():
+    """An unknown token in a tag's place would stand for no word; in a bracket's place it stands for none anyway."""
+    tokenizers = SimpleNamespace(source=CHARACTERS.source, target=BracketTokenizer(["NP"], ["DT", "NN"]))
+    known, tag, bracket = "(NP DT NN )NP", "(NP DT NNP )NP", "(NP (QP DT )QP NN )NP"
+    counts = count_pairs([("ab", known), ("cd", tag), ("ef", bracket), ("", tag)], tokenizers, max_length=20)
+    assert (counts.kept, counts.unknown_tag, counts.empty, counts.unknown_target) == (2, 1, 1, 2)
+    assert str(counts).endswith(
+        "2 dropped: 1 empty, 0 too long, 0 of unlike lengths, 1 with a tag that the tokenizer lacks"
+    )
+    batches = make_batches([("ab", known), ("cd", tag), ("ef", bracket)], tokenizers, batch_tokens=99, max_length=20)
+    labels = [row[row > 0].tolist() for _, rows in batches.as_numpy_iterator() for row in rows]
+    assert sorted(labels) == [[6, 1, 4, 1, 5, 7, END_ID], [6, 4, 5, 7, END_ID]]
+    assert tokenizers.target.lacks_tag(["(NP DT", "X", "(NP\u2009a", "", ")", "[UNK]"]).numpy().tolist() == [
+        *[False, True, False, False, False, True]
+    ]
 
 
 def test_multi30k_raises_no_doubts(shared_data):

@@ -1,5 +1,7 @@
 """Every sentence has one tree over exactly its words, whatever the model thinks of it."""
 
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,11 +10,15 @@ from hypothesis import strategies as st
 
 from tests.eager import eagerly
 from tests.parsing.random_parser import MAX_LENGTH, SENTENCES, assert_scores_are_those_of_the_trees, make_parser
+from tf_transformer import Ensemble
 from tf_transformer.decoding import beam_search, shift_right
 from tf_transformer.errors import UserError
 from tf_transformer.parsing import linearise, read_tree
 from tf_transformer.parsing import parser as parser_module
+from tf_transformer.parsing.parser import Parser, words_of
+from tf_transformer.parsing.sentences import evaluate_parses, load_parse, parse_function, parse_sentences
 from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.translation import loading
 
 TEXTS = [sentence for sentence, _ in SENTENCES]
 
@@ -54,6 +60,16 @@ def test_there_is_a_tree_for_every_length(seed, options):
 WORD = st.text(min_size=1).map(lambda text: "".join(text.encode("utf-8", "ignore").decode().split())).filter(bool)
 
 
+def test_it_parts_words_where_python_does():
+    blanks = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()]
+    others = ["\x1b", "\x84", "\u180e", "\u200b", "\u2060", "\ufeff", "´"]
+    texts = [f"{each}a{each}b c{each}{each}d{each}" for each in [*blanks, *others]]
+    assert len(blanks) > 20
+    assert [[word.decode() for word in words] for words in words_of(tf.constant(texts)).to_list()] == [
+        text.split() for text in texts
+    ]
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(WORD | st.sampled_from(["(", ")", "a)", "-LRB-", "XX", "(S", ",", "강아지"]), max_size=8)))
 def test_a_tree_has_the_words_of_its_sentence(parser, sentences):
@@ -78,11 +94,43 @@ def test_what_is_no_list_of_sentences_is_refused(parser, sentences, told):
         parser.parse(sentences)
 
 
+# More words than a tree has room for; few words of many pieces; and both sentences as short as they should be.
+LONG = [" ".join(["dog"] * 22), "Москва Москва Москва", "a dog", ""]
+
+
+def test_what_is_cut_and_what_had_no_room_is_told(parser):
+    whole = parser.parse(LONG)
+    assert whole["mended"].numpy().tolist() == [True, False, False, False]
+    assert whole["truncated"].numpy().tolist() == [True, True, False, False]
+    for grammar in True, False:
+        function = parse_function(parser, grammar)
+        found = list(parse_sentences(function, [text.split() for text in LONG]))
+        assert [parse.truncated for parse in found] == [True, True, False, False]
+        assert [parse.tree.words() if parse.tree else [] for parse in found] == [text.split() for text in LONG]
+    assert evaluate_parses(parse_function(parser), [read_tree("(S (XX Москва) (XX Москва) (XX Москва))")]).items() >= {
+        ("grammar", True),
+        ("mended", 0),
+        ("truncated", 1),
+    }
+
+
+def test_an_export_of_an_earlier_version_does_not_tell_what_it_cut(monkeypatch, tmp_path):
+    def signature(text):
+        return {"tree": np.array([b"(S (XX a))"] * len(text)), "score": np.zeros(len(text)), "mended": [True, False]}
+
+    monkeypatch.setattr(loading, "load_signature", lambda path, name, load: signature)
+    (tmp_path / "saved_model.pb").touch()
+    found = list(parse_sentences(load_parse(tmp_path), [["a"], ["a"]]))
+    assert [(parse.mended, parse.truncated) for parse in found] == [(True, False), (False, False)]
+
+
 def test_a_score_is_that_of_the_tree(parser):
     assert_scores_are_those_of_the_trees(parser)
 
 
-def test_of_its_hypotheses_it_takes_the_one_that_its_encoder_and_its_decoder_find_likeliest(monkeypatch):
+@pytest.mark.parametrize("members", [1, 3])
+def test_of_its_hypotheses_it_takes_the_one_that_encoders_and_decoders_find_likeliest(monkeypatch, members):
+    """Of an ensemble's models the last has learned no loss of trees, so its encoder is not asked."""
     found = []
 
     def recorded(*arguments, **options):
@@ -90,18 +138,28 @@ def test_of_its_hypotheses_it_takes_the_one_that_its_encoder_and_its_decoder_fin
         return found[-1]
 
     monkeypatch.setattr(parser_module, "beam_search", recorded)
-    parser = make_parser(seed=2, told="tree_state", tags=True, tree_loss=0.5, beam_size=4, extra_length=12)
+    options = {"told": "tree_state", "tags": True, "beam_size": 4, "extra_length": 12}
+    parser = make_parser(seed=2, tree_loss=0.5, **options)
+    learned = [parser.model]
+    if members > 1:
+        learned += [make_parser(seed, tree_loss=0.5, **options).model for seed in range(3, members + 1)]
+        models = [*learned, make_parser(seed=9, **options).model]
+        parser = Parser(Ensemble(models), parser.tokenizers, parser.options)
     with eagerly():
         output = parser.parse([*TEXTS[:3], ""])
     ((ids, scores),) = found
     differ = 0
     for place, text in enumerate(TEXTS[:3]):
         source = tf.constant([[*parser.tokenizers.source.tokenize([text]).to_list()[0], END_ID]])
-        context, totals = parser.model.encoder(source), []
+        contexts, totals = [model.encoder(source) for model in learned], []
         for hypothesis, score in zip(ids[place], scores[place].numpy(), strict=True):
             penalty = ((5 + np.count_nonzero(hypothesis)) / 6) ** 0.6
-            loss = parser.model.told.loss_of_tree(source, shift_right(hypothesis[None], START_ID), context)
-            totals.append(score - loss.numpy()[0] / penalty)
+            target = shift_right(hypothesis[None], START_ID)
+            losses = [
+                model.told.loss_of_tree(source, target, context).numpy()[0]
+                for model, context in zip(learned, contexts, strict=True)
+            ]
+            totals.append(score - np.mean(losses) / penalty)
         best = int(np.argmax(totals))
         differ += best != 0
         tokens = parser.tokenizers.target.detokenize(ids[place, best][None]).numpy()[0].decode()

@@ -16,6 +16,7 @@ from tf_transformer.commands.options import (
     JSON_OPTION,
     MODELS_ARGUMENT,
     NO_REPEAT_OPTION,
+    OR_A_BEAM,
     check_alpha,
 )
 from tf_transformer.cores import cores
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 MANY = 4000
 # Sentences at once where no run says how many.
 BATCH_SIZE = 64
-# In place of an alpha without effect.
-OR_A_BEAM = "or give a larger --beam-size"
 
 
 @app.command()

@@ -110,6 +110,10 @@ def models_and_file(arguments: Sequence[Path]) -> tuple[list[Path], Path | None]
     return [*models, last], None
 
 
+# In place of an alpha without effect.
+OR_A_BEAM = "or give a larger --beam-size"
+
+
 def check_alpha(model: Path, changes: Mapping[str, Any], instead: str) -> None:
     """Raises a UserError where `--alpha` is given to a greedy search, which ends at the first closing token.
 

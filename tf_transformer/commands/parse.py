@@ -16,6 +16,8 @@ from tf_transformer.commands.options import (
     FILE_ARGUMENT,
     GRAMMAR_OPTION,
     MODEL_ARGUMENT,
+    OR_A_BEAM,
+    check_alpha,
 )
 from tf_transformer.cores import cores
 from tf_transformer.errors import UserError
@@ -53,15 +55,17 @@ def parse(
         raise UserError("standard output is closed; redirect it to a file or to another command")
     check_is_no_file(model)
     check_new_page_and_image(html, png)
-    stream, name = open_sentences(file)
+    changes = given(beam_size=beam_size, alpha=alpha)
+    check_alpha(model, changes, OR_A_BEAM)  # with the grammar, too, only the closing token can follow a whole tree
+    stream, name = open_sentences(file, command="parse")
     load = session_loader(model, optimise=is_long(stream))
     lines = windows(read_lines(stream, name), WINDOW_BATCHES * batch_size, at_once=grows(stream))
     with quiet_tensorflow(streams=True, session=load is not None):
         from tf_transformer.parsing.drawing import draw_text, plot_tree, write_page
         from tf_transformer.parsing.sentences import load_parse, parse_sentences
 
-    function = load_parse(model, given(beam_size=beam_size, alpha=alpha), grammar, load)
-    mended, trees = 0, []
+    function = load_parse(model, changes, grammar, load)
+    mended, truncated, trees = 0, 0, []
     with telling_progress(file) as advance:
         for window in lines:
             sentences = [line.translate(BRACKETS).split() for line in window]
@@ -69,11 +73,19 @@ def parse(
                 text = draw_text(parsed.tree) if pretty and parsed.tree else str(parsed.tree or "")
                 sys.stdout.buffer.write(text.encode("utf-8") + b"\n")
                 mended += parsed.mended
+                truncated += parsed.truncated
                 if parsed.tree and (html or png):
                     trees.append(parsed.tree)
             sys.stdout.flush()
-    if mended:
+    if mended and function.grammar:
+        notes.print(f"{mended:,} trees had no room for all words, and the last ones were put at the end of the root")
+    elif mended:
         notes.print(f"{mended:,} outputs were not well-formed trees and were repaired")
+    if truncated:
+        notes.print(
+            f"{truncated:,} sentences were cut to the model's maximum length: it did not read their last words; "
+            "split them into shorter ones"
+        )
     if png and len(trees) != 1:
         raise UserError(f"--png can show only one tree, not {len(trees):,}; give one sentence, or use --html FILE")
     if html:

@@ -54,7 +54,7 @@ def score_trees(
     trees = iter(TreeFiles(gold))
     number = 0
     unusable = []
-    stream, name = open_sentences(predicted)
+    stream, name = open_sentences(predicted, command=None, advice="; give a file of trees, one per line")
     with stream:
         lines = read_lines(stream, name)
         for number, tree in enumerate(trees, start=1):

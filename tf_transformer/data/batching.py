@@ -35,7 +35,8 @@ def make_batches(
 
     Pairs are streamed: only the shuffle buffer, the unfinished batches and a small prefetch are held in memory. A batch
     has pairs of similar length, as many as keep each side within `batch_tokens` positions, including padding. Pairs
-    that are empty, too long or too unequal in length are dropped (`count_pairs` counts them). Each other pair occurs
+    that are empty, too long or too unequal in length are dropped, and trees with a tag that the tokenizer lacks
+    (`count_pairs` counts them). Each other pair occurs
     exactly once in a finite epoch, whose last batches may be small; for endless batches see `repeat`.
 
     Args:

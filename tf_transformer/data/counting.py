@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tf_transformer.data.filters import BAD_RATIO, EMPTY, KEPT, TOO_LONG, check_limits, chunks
+from tf_transformer.data.filters import BAD_RATIO, EMPTY, KEPT, TOO_LONG, UNKNOWN_TAG, VERDICTS, check_limits, chunks
 from tf_transformer.data.prepared.parts import SIDES, Part, make_part
 from tf_transformer.tokenizers.base import UNKNOWN_ID
 
@@ -34,6 +34,7 @@ class PairCounts:
         repeated: Pairs whose tokens came before, among the first million kept.
         unknown_source: Tokens of the kept source sentences that the vocabulary lacks.
         unknown_target: Likewise of the target sentences.
+        unknown_tag: Dropped: trees with the tag of a word that the vocabulary lacks.
 
     Example:
         >>> print(PairCounts(kept=2, empty=1, too_long=0, bad_ratio=0, source_tokens=7, target_tokens=8))
@@ -50,6 +51,7 @@ class PairCounts:
     repeated: int = 0
     unknown_source: int = 0
     unknown_target: int = 0
+    unknown_tag: int = 0
 
     def doubts(self) -> list[str]:
         """What a corpus seldom is, a line each: half copies, half repeats, or a thousandth unknown to the tokenizer."""
@@ -69,11 +71,12 @@ class PairCounts:
         return lines
 
     def __str__(self) -> str:
-        dropped = self.empty + self.too_long + self.bad_ratio
+        dropped = self.empty + self.too_long + self.bad_ratio + self.unknown_tag
+        tags = f", {self.unknown_tag:,} with a tag that the tokenizer lacks" if self.unknown_tag else ""
         return (
             f"{self.kept:,} of {self.kept + dropped:,} pairs kept "
             f"({self.source_tokens:,} source and {self.target_tokens:,} target tokens); {dropped:,} dropped: "
-            f"{self.empty:,} empty, {self.too_long:,} too long, {self.bad_ratio:,} of unlike lengths"
+            f"{self.empty:,} empty, {self.too_long:,} too long, {self.bad_ratio:,} of unlike lengths{tags}"
         )
 
 
@@ -82,7 +85,7 @@ def count_pairs(
 ) -> PairCounts:
     """Counts what `make_batches` keeps and drops, and why, in one streaming pass.
 
-    A pair that deserves to be dropped for several reasons counts under the first: empty, too long, ratio.
+    A pair that deserves to be dropped for several reasons counts under the first: empty, too long, ratio, tag.
 
     Args:
         pairs: Source and target sentences.
@@ -116,12 +119,12 @@ class PairCounter:
     """Counts pairs, part by part."""
 
     def __init__(self) -> None:
-        self._verdicts, self._copied, self._hashes = np.zeros(4, np.int64), 0, np.zeros(0, np.uint64)
+        self._verdicts, self._copied, self._hashes = np.zeros(len(VERDICTS), np.int64), 0, np.zeros(0, np.uint64)
         self._tokens, self._unknown = dict.fromkeys(SIDES, 0), dict.fromkeys(SIDES, 0)
 
     def add(self, part: Part) -> None:
         """Counts the pairs that a part was made of."""
-        self._verdicts += part["verdicts"]
+        self._verdicts[: len(part["verdicts"])] += part["verdicts"]  # an earlier version's part has fewer
         self._copied += int(part["copied"])
         for side in SIDES:
             self._tokens[side] += int((part[f"{side}_lengths"] + 1).sum())
@@ -141,4 +144,5 @@ class PairCounter:
             repeated=len(self._hashes) - len(np.unique(self._hashes)),
             unknown_source=self._unknown["source"],
             unknown_target=self._unknown["target"],
+            unknown_tag=int(self._verdicts[UNKNOWN_TAG]),
         )

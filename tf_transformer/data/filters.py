@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer.errors import UserError
+from tf_transformer.tokenizers.brackets import BracketTokenizer
 
 if TYPE_CHECKING:
     from tf_transformer.tokenizers import TokenizerPair
 
-KEPT, EMPTY, TOO_LONG, BAD_RATIO = range(4)
+KEPT, EMPTY, TOO_LONG, BAD_RATIO, UNKNOWN_TAG = VERDICTS = range(5)
 
 # Pairs tokenised at a time: enough to hide the cost of Python, few enough to stay a stream.
 CHUNK = 1000
@@ -69,11 +70,23 @@ def encode_and_judge(
         Source and target ids, int32 (batch, None), START and END not added; and the `verdicts`.
     """
     source, target = tokenizers.source.tokenize(sources), tokenizers.target.tokenize(targets)
-    return source, target, verdicts(source.row_lengths() + 1, target.row_lengths() + 1, max_length, max_ratio)
+    lengths = source.row_lengths() + 1, target.row_lengths() + 1
+    return source, target, verdicts(*lengths, max_length, max_ratio, lacks_tag(tokenizers, targets))
+
+
+def lacks_tag(tokenizers: TokenizerPair, targets: tf.Tensor | Sequence[str]) -> tf.Tensor | None:
+    """Which targets, strings (batch,), are trees with a tag that the tokenizer lacks; None where they are no trees."""
+    if not isinstance(tokenizers.target, BracketTokenizer):
+        return None
+    return tokenizers.target.lacks_tag(tf.convert_to_tensor(targets, tf.string))
 
 
 def verdicts(
-    source_lengths: tf.Tensor, target_lengths: tf.Tensor, max_length: int, max_ratio: float | None
+    source_lengths: tf.Tensor,
+    target_lengths: tf.Tensor,
+    max_length: int,
+    max_ratio: float | None,
+    without_tag: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Says of each pair whether it is kept, or why not.
 
@@ -82,13 +95,15 @@ def verdicts(
         target_lengths: int64 (batch,), END (or START) counted.
         max_length: The most tokens on either side.
         max_ratio: How many times as long as the other a side may be; None for any.
+        without_tag: As `lacks_tag` gives it.
 
     Returns:
-        int32 (batch,): KEPT, EMPTY, TOO_LONG or BAD_RATIO.
+        int32 (batch,): KEPT, EMPTY, TOO_LONG, BAD_RATIO or UNKNOWN_TAG.
     """
     longer, shorter = tf.maximum(source_lengths, target_lengths), tf.minimum(source_lengths, target_lengths)
     limit = math.inf if max_ratio is None else max_ratio
     # int64 / int64 is float64, as in Python: a ratio of exactly max_ratio stays.
-    verdict = tf.where(longer / shorter > limit, BAD_RATIO, KEPT)
+    verdict = KEPT if without_tag is None else tf.where(without_tag, UNKNOWN_TAG, KEPT)
+    verdict = tf.where(longer / shorter > limit, BAD_RATIO, verdict)
     verdict = tf.where(longer > max_length, TOO_LONG, verdict)
     return tf.where(shorter == 1, EMPTY, verdict)

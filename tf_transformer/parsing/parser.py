@@ -16,6 +16,9 @@ from tf_transformer.translation.translator import TEXT, Translator
 # What a tree takes beside its words: the root's two brackets, and the closing token.
 ROOT_AND_END = 3
 
+# What is a blank to Python, beside those of ASCII at which TensorFlow parts words too.
+BLANK = r"[\p{Z}\x1c-\x1f\x{85}]"
+
 
 class Parser(Translator):
     """Parses batches of sentences, and has all that a `Translator` has.
@@ -24,13 +27,16 @@ class Parser(Translator):
     their words, and gives a dict: "tree", string (batch,), one tree in Penn brackets over exactly these words, each
     with the tag `XX`, or with the tag that the model gives it (`data.tags` of a recipe); "score", float32 (batch,), its
     log-probability over the length penalty; "mended", bool (batch,), whether there was no room for all words: the root
-    then has those behind the last of the model's own tree as its last children. A round bracket in a word becomes
-    `-LRB-` or `-RRB-`, as treebanks have it; a sentence without words has an empty tree.
+    then has those behind the last of the model's own tree as its last children; "truncated", bool (batch,), whether the
+    sentence was cut because it has more tokens than the model has positions: its tree has the words that were not read
+    too. A round bracket in a word becomes `-LRB-` or `-RRB-`, as treebanks have it; a sentence without words has an
+    empty tree.
 
     The search writes nothing but trees (`TreeGrammar`). Where the encoder has learned to tell the tree from each word
     and span (`tree_loss`), the parser takes the hypothesis whose log-probabilities by encoder and decoder add up to
-    most. `translate` and the other signatures search without a grammar, and give what the model writes as it is: a
-    linearised tree, or something that is none.
+    most; in an `Ensemble` the encoder's is the mean over the models that learned it. `translate` and the other
+    signatures search without a grammar, and give what the model writes as it is: a linearised tree, or something that
+    is none.
 
     Args:
         model: as a `Translator` has it.
@@ -65,17 +71,14 @@ class Parser(Translator):
         return {"parse": parse, **super()._make_functions()}
 
     def _parse(self, text: tf.Tensor) -> Output:
-        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
-        for bracket, word in (r"\(", "-LRB-"), (r"\)", "-RRB-"):
-            text = tf.strings.regex_replace(text, bracket, word)
-        words = tf.strings.split(text)
-        source_ids, _ = read(
+        words = words_of(text)
+        source_ids, truncated = read(
             self.tokenizers.source, tf.strings.reduce_join(words, axis=1, separator=" "), self.max_length
         )
         counts = tf.cast(words.row_lengths(), tf.int32)
         ids, scores = self._best_tree(source_ids, counts)
         trees, left_out = self._brackets(ids, words)
-        return {"tree": trees, "score": scores, "mended": left_out}
+        return {"tree": trees, "score": scores, "mended": left_out, "truncated": truncated}
 
     def _search_tree(self, source_ids: tf.Tensor, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Trees over so many words each: ids (batch, length) and scores (batch,)."""
@@ -112,12 +115,19 @@ class Parser(Translator):
 
     def _best_hypothesis(self, source_ids: tf.Tensor, ids: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
         """Which hypothesis is the best, int32 (batch,), counting what the encoder tells where it learned that."""
-        told, options = self.model.told, self.options
-        if options.beam_size > 1 and told is not None and told.tree_loss:
-            context = self.model.encoder(source_ids, training=False)
+        options, models = self.options, getattr(self.model, "models", [self.model])  # an ensemble has several
+        learned = [model for model in models if model.told is not None and model.told.tree_loss]
+        if options.beam_size > 1 and learned:
+            contexts = [model.encoder(source_ids, training=False) for model in learned]
 
             def by_encoder(hypothesis: tf.Tensor) -> tf.Tensor:
-                log_probs = -told.loss_of_tree(source_ids, shift_right(hypothesis, START_ID), context)
+                target_ids = shift_right(hypothesis, START_ID)
+                log_probs, *others = (
+                    -model.told.loss_of_tree(source_ids, target_ids, context)
+                    for model, context in zip(learned, contexts, strict=True)
+                )
+                if others:
+                    log_probs = tf.add_n([log_probs, *others]) / len(learned)
                 return log_probs / length_penalty(lengths(hypothesis), options.alpha, options.length_offset)
 
             # One hypothesis of each sentence at a time: what is worked out grows with the square of the length.
@@ -147,3 +157,11 @@ class Parser(Translator):
         root = tf.where(words.row_lengths() > 0, ")", "")[:, None]
         text = tf.strings.reduce_join(tf.concat([parts, left, root], axis=1), axis=1, separator=" ")
         return tf.strings.regex_replace(text, r" \)", ")"), left.row_lengths() > 0
+
+
+def words_of(text: tf.Tensor) -> tf.RaggedTensor:
+    """The words of sentences, strings (batch, None): what `str.split` gives, with brackets as treebanks have them."""
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")  # what is not UTF-8 becomes U+FFFD
+    for found, instead in (r"\(", "-LRB-"), (r"\)", "-RRB-"), (BLANK, " "):
+        text = tf.strings.regex_replace(text, found, instead)
+    return tf.strings.split(text)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tf_transformer.errors import UserError
 from tf_transformer.export.formats import is_saved_model
 from tf_transformer.parsing.mending import mend
@@ -24,18 +26,24 @@ NO_PARSER = "{}: a translation model, not a parser; give a model trained with ta
 
 
 class Parse(NamedTuple):
-    """A sentence's tree, None where it has no words; its score; and whether it had to be mended to be one."""
+    """A sentence's tree, None where it has no words; and its score.
+
+    `mended` says whether what the model wrote had to be mended to be a tree over all words, `truncated` whether the
+    sentence was cut to the model's positions.
+    """
 
     tree: Tree | None
     score: float
     mended: bool
+    truncated: bool
 
 
 class ParseFunction(NamedTuple):
     """What parses batches of sentences.
 
     Attributes:
-        call: maps strings (batch,) to "translation", "score" and "truncated", as a translator's function does.
+        call: maps strings (batch,) to "translation", "score" and "truncated", as a translator's function does, and with
+            a grammar to "mended", bool (batch,), too.
         grammar: whether it writes trees in brackets, since it searches among them alone; else linearised ones, which
             may be none.
     """
@@ -106,7 +114,9 @@ def load_parse(
 def _with_grammar(parse: Callable[..., dict[str, Any]]) -> ParseFunction:
     def call(texts: Any) -> dict[str, Any]:
         output = parse(texts)
-        return {"translation": output["tree"], "score": output["score"], "truncated": output["mended"]}
+        # An export of an earlier version does not tell what it cut.
+        told = {"mended": output["mended"], "truncated": output.get("truncated", np.zeros(len(texts), bool))}
+        return {"translation": output["tree"], "score": output["score"], **told}
 
     return ParseFunction(call, True)
 
@@ -138,21 +148,26 @@ def parse_sentences(
         >>> [(str(parse.tree), parse.mended) for parse in parse_sentences(function, [["Dogs", "bark"]])]
         [('(S (XX Dogs) (XX bark))', True)]
     """
-    from tf_transformer.translation.texts import translate_texts
+    from tf_transformer.translation.texts import as_translations, in_batches
+
+    def parse(texts: list[str]) -> list[tuple[Translation, bool]]:
+        output = function.call(texts)
+        no_room = np.asarray(output.get("mended", np.zeros(len(texts), bool)))  # of a search with the grammar alone
+        return list(zip(as_translations(output), no_room.tolist(), strict=True))
 
     texts = [" ".join(words) for words in sentences]
-    outputs = translate_texts(function.call, texts, batch_size, streams, advance)
-    for words, output in zip(sentences, outputs, strict=True):
-        yield _parse(words, output, function.grammar)
+    outputs = in_batches(parse, texts, batch_size, streams, advance)
+    for words, (output, no_room) in zip(sentences, outputs, strict=True):
+        yield _parse(words, output, function.grammar, no_room)
 
 
-def _parse(words: Sequence[str], output: Translation, grammar: bool) -> Parse:
+def _parse(words: Sequence[str], output: Translation, grammar: bool, no_room: bool) -> Parse:
     if not words:
-        return Parse(None, output.score, False)
+        return Parse(None, output.score, mended=False, truncated=False)
     if grammar:
-        return Parse(read_tree(output.text), output.score, output.truncated)
+        return Parse(read_tree(output.text), output.score, no_room, output.truncated)
     tree, mended = mend(output.text.split(), words)
-    return Parse(tree, output.score, mended)
+    return Parse(tree, output.score, mended, output.truncated)
 
 
 def evaluate_parses(
@@ -167,8 +182,9 @@ def evaluate_parses(
         streams: batches at once.
 
     Returns:
-        A dict that `json.dumps` takes: what `ParseScorer.scores` gives, "mended", how many trees had to be, and
-        "parsing_seconds".
+        A dict that `json.dumps` takes: what `ParseScorer.scores` gives, "grammar", whether the search was restricted to
+        trees, "mended", how many trees had to be, "truncated", how many sentences were cut to the model's positions,
+        and "parsing_seconds".
 
     Raises:
         UserError: there is no tree.
@@ -180,5 +196,5 @@ def evaluate_parses(
     parses = list(parse_sentences(function, [tree.words() for tree in trees], batch_size, streams))
     seconds = time.perf_counter() - start
     scores = score_trees(trees, (parse.tree for parse in parses))
-    mended = sum(parse.mended for parse in parses)
-    return {**scores, "mended": mended, "parsing_seconds": round(seconds, 2)}
+    counts = {name: sum(getattr(parse, name) for parse in parses) for name in ("mended", "truncated")}
+    return {**scores, "grammar": function.grammar, **counts, "parsing_seconds": round(seconds, 2)}

@@ -19,9 +19,18 @@ from tf_transformer.errors import UserError
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.windows import grows
 
+GIVE_A_FILE = "; give a file of sentences, one per line"
 
-def open_sentences(file: Path | None) -> tuple[io.BufferedReader, str]:
+
+def open_sentences(
+    file: Path | None, command: str | None = "translate", advice: str = GIVE_A_FILE
+) -> tuple[io.BufferedReader, str]:
     """Opens a file of sentences, or standard input unless one is given.
+
+    Args:
+        file: the file.
+        command: what a sentence that was given in place of a file is for; None where none is taken.
+        advice: what to do if the file can't be read.
 
     Returns:
         The stream, and its name for messages.
@@ -44,11 +53,8 @@ def open_sentences(file: Path | None) -> tuple[io.BufferedReader, str]:
     except OSError as error:
         # Not something that anyone would name a file.
         sentence = isinstance(error, FileNotFoundError) and " " in str(file) and not file.parent.name
-        hint = f"; to translate a sentence: echo {shlex.quote(str(file))} | tf-transformer translate MODEL"
-        raise _unreadable(str(file), error, hint if sentence else GIVE_A_FILE) from None
-
-
-GIVE_A_FILE = "; give a file of sentences, one per line"
+        hint = f"; to {command} a sentence: echo {shlex.quote(str(file))} | tf-transformer {command} MODEL"
+        raise _unreadable(str(file), error, hint if sentence and command else advice) from None
 
 
 def _unreadable(name: str, error: OSError, advice: str = GIVE_A_FILE) -> UserError:

@@ -16,7 +16,11 @@ def show_parse_scores(scores: dict[str, Any]) -> None:
         print(f"F1 {part['f1']:.2f}   {figures}, {complete}   {told}, {part['sentences']:,} sentences")
     failures = {
         "without_parse": "have no tree over their words",
-        "mended": "were not well-formed trees and were repaired",
+        "mended": (
+            "have a tree that had no room for all words, and the last ones were put at the end of the root"
+            if scores.get("grammar")
+            else "were not well-formed trees and were repaired"
+        ),
     }
     for name, told in failures.items():
         if scores.get(name):
@@ -50,7 +54,7 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
     if left_out:
         notes.print(
             f"the perplexity leaves out {left_out:,} of {scores['sentences']:,} sentences: one side is empty, or "
-            "longer than the model's maximum length"
+            f"longer than the model's maximum length{', or a tag is unknown to it' if 'f1' in scores else ''}"
         )
     if scores.get("truncated"):
         notes.print(

@@ -106,6 +106,17 @@ class BracketTokenizer(Tokenizer):
         # No text spells a special piece.
         return ids.with_flat_values(tf.where(ids.flat_values < FIRST_ID, UNKNOWN_ID, ids.flat_values))
 
+    def lacks_tag(self, texts: tf.Tensor) -> tf.Tensor:
+        """Tells of trees, strings (batch,), whether a word has a tag that is no token, bool (batch,).
+
+        The `[UNK]` in its place stands for no word: who counts words, such as `NextWord`, would take the next one for
+        it, and so on to the end.
+        """
+        tokens = tf.strings.split(tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"))
+        is_tag = ~tf.strings.regex_full_match(tokens.flat_values, r"[()](?s:.*)")
+        unknown = tokens.with_flat_values(is_tag & (self.tokenize(texts).flat_values == UNKNOWN_ID))
+        return tf.reduce_any(unknown, axis=1)
+
     def _join(self, ids: tf.RaggedTensor) -> tf.Tensor:
         return tf.strings.reduce_join(tf.gather(self._vocabulary, ids), axis=-1, separator=" ")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from tf_transformer.errors import UserError, check_is_list
+
+T = TypeVar("T")
 
 # What is given for each text.
 COLUMNS = ("translation", "score", "truncated")
@@ -68,6 +70,18 @@ def translate_texts(
         >>> [translation.text for translation in translate_texts(shout, ["a dog", "a"])]
         ['A DOG', 'A']
     """
+    return in_batches(lambda batch: as_translations(translate(batch)), texts, batch_size, streams, advance, window)
+
+
+def in_batches(
+    function: Callable[[list[str]], list[T]],
+    texts: Sequence[str],
+    batch_size: int,
+    streams: int,
+    advance: Callable[[int], Any],
+    window: int | None = None,
+) -> Iterator[T]:
+    """Does what `translate_texts` does, with a function that gives any one value for each text of a batch."""
     check_is_list(texts, "texts")
     for name, value in {"batch_size": batch_size, "streams": streams}.items():
         if value < 1:
@@ -75,19 +89,19 @@ def translate_texts(
     window = window or len(texts)
     order = sorted(range(len(texts)), key=lambda i: (i // window, len(texts[i])))
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    translations: dict[int, Translation] = {}
+    found: dict[int, T] = {}
 
-    def run(batch: list[int]) -> list[Translation]:
-        return as_translations(translate([texts[i] for i in batch]))
+    def run(batch: list[int]) -> list[T]:
+        return function([texts[i] for i in batch])
 
     threads = ThreadPoolExecutor(streams)
     try:
         for batch, done in zip(batches, threads.map(run, batches), strict=True):
-            translations.update(zip(batch, done, strict=True))
+            found.update(zip(batch, done, strict=True))
             advance(len(batch))
     finally:
         threads.shutdown(cancel_futures=True)  # after Ctrl-C or an error none is begun any more
-    return (translations[i] for i in range(len(texts)))
+    return (found[i] for i in range(len(texts)))
 
 
 def as_translations(output: Mapping[str, Any]) -> list[Translation]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tf_transformer.data.filters import KEPT, verdicts
+from tf_transformer.data.filters import KEPT, VERDICTS, lacks_tag, verdicts
 from tf_transformer.data.links import token_links
 from tf_transformer.files.whole import written_whole
 
@@ -40,7 +40,7 @@ def make_part(
 
     Returns:
         "source_ids" and "target_ids" of the pairs kept, (tokens,); "source_lengths" and "target_lengths", int64
-        (pairs,); "hashes" that tell the pairs apart, uint64 (pairs,); "verdicts", how many pairs got each, int64 (4,);
+        (pairs,); "hashes" that tell the pairs apart, uint64 (pairs,); "verdicts", how many pairs got each, int64 (5,);
         and "copied", how many of those kept have the same text on both sides, int64. Of aligned pairs also "links_ids",
         uint32 (links,), as `token_links` gives them, and "links_lengths", int64 (pairs,).
     """
@@ -49,14 +49,15 @@ def make_part(
         tokenizer.encode(texts) for tokenizer, texts in ((tokenizers.source, sources), (tokenizers.target, targets))
     ]
     (_, source_lengths), (_, target_lengths) = sides
-    verdict = verdicts(source_lengths + 1, target_lengths + 1, max_length, max_ratio).numpy()
+    without_tag = lacks_tag(tokenizers, targets)
+    verdict = verdicts(source_lengths + 1, target_lengths + 1, max_length, max_ratio, without_tag).numpy()
     kept = verdict == KEPT
     part: Part = {}
     for side, (ids, lengths) in zip(SIDES, sides, strict=True):
         part[f"{side}_ids"] = ids[np.repeat(kept, lengths)].astype(dtype)
         part[f"{side}_lengths"] = lengths[kept]
     part["hashes"] = _hashes(part)
-    part["verdicts"] = np.bincount(verdict, minlength=4)
+    part["verdicts"] = np.bincount(verdict, minlength=len(VERDICTS))
     same = np.fromiter(map(operator.eq, sources, targets), bool, len(pairs))
     part["copied"] = np.count_nonzero(same & kept)
     if alignments:
