@@ -1,8 +1,10 @@
 """A training that was stopped, which tests go on with or damage."""
 
+import io
 import shutil
 
 import pytest
+from rich.console import Console
 
 from tests.eager import eagerly
 from tests.experiment.small_recipe import ctrl_c_after, on
@@ -16,6 +18,16 @@ STOPPED = 5  # in the middle of an epoch
 
 class Begun(Exception):
     """All is there that the first step needs."""
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), width=300)
+
+
+@pytest.fixture
+def short(eager, tmp_path):
+    return on(tmp_path, PAIRS, 64, max_length=32, steps=2, validate_every=2)
 
 
 @pytest.fixture

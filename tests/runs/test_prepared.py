@@ -19,30 +19,19 @@ from tests.cli.command import contents
 from tests.experiment.looked_at import first_batches
 from tests.experiment.small_recipe import ctrl_c_after, on
 from tests.runs.conftest import STOPPED, Begun
+from tests.runs.prepared_data import nothing_is_prepared, with_data
 from tests.runs.test_going_on import flip_a_bit
-from tests.tiny_run import PAIRS, write_pairs
+from tests.tiny_run import PAIRS
 from tf_transformer import experiment, load_recipe
 from tf_transformer.data.lookup import find_pairs
 from tf_transformer.data.prepared import preparing
 from tf_transformer.errors import UserError
-from tf_transformer.experiment import preparing as experiment_preparing
 from tf_transformer.experiment import vocabulary
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.loading import load_model
 from tf_transformer.runs.resuming import find_beginning
-from tf_transformer.tokenizers import TokenizerPair
-
-
-@pytest.fixture
-def console():
-    return Console(file=io.StringIO(), width=300)
-
-
-@pytest.fixture
-def short(eager, tmp_path):
-    return on(tmp_path, PAIRS, 64, max_length=32, steps=2, validate_every=2)
 
 
 @pytest.fixture(scope="module")
@@ -68,20 +57,10 @@ def undisturbed(prepared_first):
     return prepared_first[0]
 
 
-def with_data(recipe, **changes):
-    return recipe.model_copy(update={"data": recipe.data.model_copy(update=changes)})
-
-
 def same_weights(one, other):
     name = one.step_checkpoints()[-1].name
     pairs = zip(*(load_model(run.checkpoints / name).get_weights() for run in (one, other)), strict=True)
     return all((a == b).all() for a, b in pairs)
-
-
-def nothing_is_prepared(monkeypatch):
-    """From now on it is an error to learn a vocabulary, or to tokenise for a training."""
-    monkeypatch.setattr(vocabulary, "train_tokenizers", None)
-    monkeypatch.setattr(preparing, "make_part", None)
 
 
 def test_a_training_finds_what_was_prepared_for_it(prepared_first):
@@ -101,63 +80,6 @@ def test_trainings_share_a_folder_which_stays(short, trained, tmp_path, monkeypa
     assert contents(tmp_path / "shared") == before
     assert {path.name for path in (tmp_path / "shared").iterdir()} == {"lock", "tokenizer", "train", "validation"}
     assert not same_weights(second, trained)
-
-
-def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(short, tmp_path):
-    shared = with_data(short, prepared=str(tmp_path / "shared"))
-    experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
-    learned = (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes()
-    smaller = shared.model_copy(update={"tokenizer": shared.tokenizer.model_copy(update={"vocab_size": 400})})
-    experiment.prepare(smaller, tmp_path / "run", Console(quiet=True))
-    assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
-    experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
-    assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() == learned
-    write_pairs(tmp_path, [*PAIRS[:-1], ("Zebras zoom.", "Zebras zoomen.")])
-    experiment.prepare(shared, tmp_path / "run", Console(quiet=True))
-    assert (tmp_path / "shared" / "tokenizer" / "joint.model").read_bytes() != learned
-
-
-def test_a_damaged_vocabulary_is_learned_again_and_one_is_read_by_many_at_once(short, tmp_path, console, monkeypatch):
-    shared = with_data(short, prepared=str(tmp_path / "shared"))
-    experiment.prepare(shared, tmp_path / "run", console)
-    before = contents(tmp_path / "shared")
-    (tmp_path / "shared" / "tokenizer" / "joint.model").write_bytes(b"")
-    experiment.prepare(shared, tmp_path / "run", console)
-    assert "tokenizer: what was learned is damaged; learning it anew" in console.file.getvalue()
-    assert contents(tmp_path / "shared") == before
-
-    class NobodyWaits(Console):
-        def print(self, told, **how):
-            assert "waiting" not in told
-
-    nothing_is_prepared(monkeypatch)
-    with preparing.locked(tmp_path / "shared", console, shared=True):  # by another that checks what lies there
-        experiment.prepare(shared, tmp_path / "run", NobodyWaits())
-
-
-def test_of_copied_files_nothing_is_learned_or_tokenised_again(short, tmp_path, console, monkeypatch):
-    """Unless other texts were prepared since, here as by a fine-tuning that keeps the tokenizers of its origin."""
-    here = with_data(short, prepared=str(tmp_path / "shared"))
-    experiment.prepare(here, tmp_path / "run", Console(quiet=True))
-    copy = tmp_path / "copy"
-    shutil.copytree(tmp_path / "shared", copy / "shared")
-    for path in tmp_path.glob("*.[de]?"):
-        shutil.copyfile(path, copy / path.name)
-    copied = with_data(short, root=str(copy), prepared=str(copy / "shared"))
-    with monkeypatch.context() as patch:
-        nothing_is_prepared(patch)
-        experiment.prepare(copied, tmp_path / "run", console)
-        patch.setattr(vocabulary, "fingerprint", None)  # the second time nothing is read
-        experiment.prepare(copied, tmp_path / "run", console)
-    assert "anew" not in console.file.getvalue()
-    kept = TokenizerPair.load(copy / "shared" / "tokenizer")
-    write_pairs(copy, [*PAIRS[:-1], ("Zebras zoom.", "Zebras zoomen.")])
-    with monkeypatch.context() as patch:
-        patch.setattr(experiment_preparing, "learned_tokenizers", lambda *given: kept)
-        experiment.prepare(copied, tmp_path / "run", Console(quiet=True))
-    experiment.prepare(copied, tmp_path / "run", console)
-    assert "tokenizer: what was learned differs in the text's files; learning it anew" in console.file.getvalue()
-    assert not TokenizerPair.load(copy / "shared" / "tokenizer").same_as(kept)
 
 
 def test_tokenizers_that_were_not_learned_for_prepared_data_are_not_replaced(short, undisturbed, tmp_path):
