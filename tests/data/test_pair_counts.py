@@ -72,6 +72,7 @@ def test_trees_with_a_tag_that_the_vocabulary_lacks_are_dropped():
     assert str(counts).endswith(
         "2 dropped: 1 empty, 0 too long, 0 of unlike lengths, 1 with a tag that the tokenizer lacks"
     )
+    assert counts.doubts()[-1] == "1 of 3 trees are left out: the tokenizer lacks a tag of theirs"
     batches = make_batches([("ab", known), ("cd", tag), ("ef", bracket)], tokenizers, batch_tokens=99, max_length=20)
     labels = [row[row > 0].tolist() for _, rows in batches.as_numpy_iterator() for row in rows]
     assert sorted(labels) == [[6, 1, 4, 1, 5, 7, END_ID], [6, 4, 5, 7, END_ID]]

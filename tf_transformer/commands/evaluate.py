@@ -18,6 +18,7 @@ from tf_transformer.commands.options import (
     NO_REPEAT_OPTION,
     OR_A_BEAM,
     check_alpha,
+    check_parsers_alpha,
 )
 from tf_transformer.cores import cores
 from tf_transformer.errors import UserError
@@ -149,7 +150,7 @@ def _evaluate_parser(
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs.directory import RunDirectory, is_run
 
-    check_alpha(model, changes, OR_A_BEAM)
+    check_parsers_alpha(model, changes, grammar)
     run = RunDirectory.of_model(model) if is_run(model) else None
     tags = load_recipe(run.recipe).data.tags if run else False
     trees = list(TreeFiles(file, tags))  # mistakes in the file are reported before the model is loaded

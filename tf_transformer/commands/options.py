@@ -135,3 +135,12 @@ def check_alpha(model: Path, changes: Mapping[str, Any], instead: str) -> None:
             "--alpha has no effect here: with a beam size of 1 it only changes scores, which are not shown; "
             f"leave it out, {instead}"
         )
+
+
+def check_parsers_alpha(model: Path, changes: Mapping[str, Any], grammar: bool | None) -> None:
+    """The same of a parser. With the grammar, too, only the closing token can follow a whole tree.
+
+    A SavedModel's options are fixed then, which is told as it is loaded.
+    """
+    if grammar is False or not is_saved_model(model):
+        check_alpha(model, changes, OR_A_BEAM)

@@ -16,8 +16,7 @@ from tf_transformer.commands.options import (
     FILE_ARGUMENT,
     GRAMMAR_OPTION,
     MODEL_ARGUMENT,
-    OR_A_BEAM,
-    check_alpha,
+    check_parsers_alpha,
 )
 from tf_transformer.cores import cores
 from tf_transformer.errors import UserError
@@ -56,7 +55,7 @@ def parse(
     check_is_no_file(model)
     check_new_page_and_image(html, png)
     changes = given(beam_size=beam_size, alpha=alpha)
-    check_alpha(model, changes, OR_A_BEAM)  # with the grammar, too, only the closing token can follow a whole tree
+    check_parsers_alpha(model, changes, grammar)
     stream, name = open_sentences(file, command="parse")
     load = session_loader(model, optimise=is_long(stream))
     lines = windows(read_lines(stream, name), WINDOW_BATCHES * batch_size, at_once=grows(stream))

@@ -36,8 +36,8 @@ def make_batches(
     Pairs are streamed: only the shuffle buffer, the unfinished batches and a small prefetch are held in memory. A batch
     has pairs of similar length, as many as keep each side within `batch_tokens` positions, including padding. Pairs
     that are empty, too long or too unequal in length are dropped, and trees with a tag that the tokenizer lacks
-    (`count_pairs` counts them). Each other pair occurs
-    exactly once in a finite epoch, whose last batches may be small; for endless batches see `repeat`.
+    (`count_pairs` counts them). Each other pair occurs exactly once in a finite epoch, whose last batches may be small;
+    for endless batches see `repeat`.
 
     Args:
         pairs: Source and target sentences, as an iterable that can be read again for each epoch.
@@ -108,7 +108,8 @@ def make_batches(
             return [next(epochs)]
         if not any_kept(pairs, tokenizers, max_length, max_ratio):
             raise UserError(
-                "no pair is left: all are empty, too long or too unequal in length; raise max_length or max_ratio"
+                "no pair is left: all are empty, too long or too unequal in length, or trees with a tag that the "
+                "tokenizer lacks; raise max_length or max_ratio, or give trees with other tags"
             )
         # Every iterator begins with the first one, so that a place among the batches can be found again.
         return itertools.count()

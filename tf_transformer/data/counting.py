@@ -54,7 +54,7 @@ class PairCounts:
     unknown_tag: int = 0
 
     def doubts(self) -> list[str]:
-        """What a corpus seldom is, a line each: half copies, half repeats, or a thousandth unknown to the tokenizer."""
+        """What a corpus seldom is, a line each: half copies, half repeats, or a thousandth that the tokenizer lacks."""
         lines = []
         if self.copied > self.kept / 2:
             lines.append(f"{self.copied:,} of {self.kept:,} pairs have the same text as source and target")
@@ -68,6 +68,9 @@ class PairCounts:
         ):
             if unknown > tokens / 1000:
                 lines.append(f"{unknown:,} of {tokens:,} {side} tokens are unknown to the tokenizer")
+        trees = self.kept + self.unknown_tag
+        if self.unknown_tag > trees / 1000:
+            lines.append(f"{self.unknown_tag:,} of {trees:,} trees are left out: the tokenizer lacks a tag of theirs")
         return lines
 
     def __str__(self) -> str:

@@ -145,7 +145,13 @@ def tell_data(recipe: Recipe, data: PreparedData, row_multiple: int, console: Co
         sources = prepared.manifest.sources
         if not len(prepared):
             counts = "; ".join(str(source.counts) for source in sources)
-            raise UserError(f"data.{split}: no pair is left ({counts}); raise data.max_length or data.max_ratio")
+            lacks_tags = any(source.counts.unknown_tag for source in sources)
+            advice = (
+                "give trees with the tags that the tokenizer knows"
+                if lacks_tags
+                else "raise data.max_length or data.max_ratio"
+            )
+            raise UserError(f"data.{split}: no pair is left ({counts}); {advice}")
         for source in sources:
             name = f"{split}, {source.name}" if len(sources) > 1 else split
             told = [str(source.counts)]

@@ -51,9 +51,10 @@ def evaluate(
 
     Returns:
         What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more; of a parser "f1", "recall",
-        "precision" and more in place of the first two. Perplexity, accuracy and loss are
-        those of the "perplexity_sentences" that are not empty on a side, nor longer than the model's positions; where
-        there are none they are missing. "checkpoint" and "weights" say which checkpoint was scored.
+        "precision" and more in place of the first two. Perplexity, accuracy and loss are those of the
+        "perplexity_sentences" that are not empty on a side, nor longer than the model's positions, nor trees with a tag
+        that the tokenizer lacks; where there are none they are missing. "checkpoint" and "weights" say which checkpoint
+        was scored.
 
     Example:
         >>> import tempfile
