@@ -132,7 +132,8 @@ class PairCounter:
         for side in SIDES:
             self._tokens[side] += int((part[f"{side}_lengths"] + 1).sum())
             self._unknown[side] += int(np.count_nonzero(part[f"{side}_ids"] == UNKNOWN_ID))
-        self._hashes = np.concatenate([self._hashes, part["hashes"][: REMEMBERED - len(self._hashes)]])
+        if room := REMEMBERED - len(self._hashes):  # else each part of a large corpus would copy them all
+            self._hashes = np.concatenate([self._hashes, part["hashes"][:room]])
 
     def counts(self) -> PairCounts:
         """What has been counted."""

@@ -108,7 +108,7 @@ def _instead_of(file: Path) -> str:
         if other != file and zipfile.is_zipfile(other):
             try:
                 _check_archive(other)
-            except Exception:  # as above
+            except Exception:  # whatever a damaged archive makes zipfile raise
                 continue
             return f"move it away, {other.name} is whole"
     return "no other checkpoint of the run is whole, train it again"
