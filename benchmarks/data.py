@@ -101,6 +101,8 @@ def write_corpus(data: Path, number: int, root: Path) -> None:
 
 def measure_preparing(recipe: Path, cores: int) -> None:
     """The command, which learns the vocabulary too; then the pairs of training alone, in a process of their own."""
+    for earlier in ("prepared", "run"):  # what an earlier call prepared would only be checked
+        shutil.rmtree(recipe.parent / earlier, ignore_errors=True)
     began = time.perf_counter()
     subprocess.run([COMMAND, "prepare", str(recipe), "--run-dir", str(recipe.parent / "run")], check=True)
     print(f"the command prepare: {time.perf_counter() - began:.0f} s", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import tempfile
 from collections.abc import Callable
@@ -94,7 +95,17 @@ class Benchmark:
             self.options |= write_plain_weights(self.model, self.tokenizers, folder)
 
     def export(self) -> None:
-        """Writes every engine's models, but those that are there already."""
+        """Writes every engine's models, but those that are there already.
+
+        Raises:
+            SystemExit: the folder holds models that were made of something else.
+        """
+        weights = hashlib.sha256(b"".join(weight.numpy().tobytes() for weight in self.model.weights)).hexdigest()
+        made_of = json.dumps({"weights": weights, "longest_source": self.options["longest_source"]})
+        record = self.folder / "made_of.json"
+        if record.exists() and record.read_text() != made_of:
+            raise SystemExit(f"{self.folder} holds the models of another run or text; give --models another folder")
+        record.write_text(made_of)
         for name in self.arguments.engines:
             engine = ENGINES[name]
             for beam_size in self._beam_sizes(engine):

@@ -12,6 +12,21 @@ from tf_transformer.models.transformer import Transformer
 from tf_transformer.tokenizers import TokenizerPair
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID, UNKNOWN_ID
 
+# What OpenNMT-tf and Marian are told nothing of.
+PLAIN = {
+    "share_embeddings": "all",
+    "norm_first": False,
+    "key_dim": None,
+    "value_dim": None,
+    "activation": "relu",
+    "position": "sinusoidal",
+    "scale_embeddings": True,
+    "output_bias": False,
+    "window": None,
+    "decoder_layers": None,
+    "told": None,
+}
+
 # As in the paper: a translation may have so many tokens more than its source.
 EXTRA_LENGTH = 50
 
@@ -52,10 +67,12 @@ def write_plain_weights(model: Transformer, tokenizers: TokenizerPair, folder: P
     Raises:
         SystemExit: a model that the peers have no form for.
     """
-    if model.share_embeddings != "all" or model.norm_first or model.key_dim or model.value_dim:
+    unlike = [name for name, value in PLAIN.items() if getattr(model, name, value) != value]
+    if unlike or not isinstance(model, Transformer):
         raise SystemExit(
-            "only a post-norm model with heads of the usual width and share_embeddings: all can be carried over to "
-            "OpenNMT-tf and Marian; leave these two out with --engines"
+            "only the paper's model with share_embeddings: all can be carried over to OpenNMT-tf and Marian; this "
+            f"{type(model).__name__} differs{' in ' * bool(unlike)}{', '.join(unlike)}: leave these two out with "
+            "--engines"
         )
     write_weights(model, folder / "weights.npz")
     pieces = tokenizers.source.pieces(list(range(tokenizers.source.vocab_size)))

@@ -53,6 +53,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("layers"), help="PATH.json, PATH.md and PATH.png are written")
     arguments = parser.parse_args()
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
 
@@ -68,10 +69,10 @@ def main() -> None:
                 print(f"d {width}, n {length}, {what} ({batch})", file=sys.stderr, flush=True)
     paths = {name: _path(name, 64) for name in LAYERS}
     result = {"machine": describe_machine(arguments.threads), "window": WINDOW, "times": times, "paths": paths}
-    arguments.out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-    arguments.out.with_suffix(".md").write_text(report(result))
-    draw(result).savefig(arguments.out.with_suffix(".png"), dpi=110)
     print(report(result))
+    Path(f"{arguments.out}.json").write_text(json.dumps(result, indent=1) + "\n")
+    Path(f"{arguments.out}.md").write_text(report(result))
+    draw(result).savefig(f"{arguments.out}.png", dpi=110)
 
 
 def _times(batch: int, length: int, width: int, runs: int) -> dict[str, list[float]]:

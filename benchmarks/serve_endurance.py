@@ -147,7 +147,9 @@ class Endurance:
 
     def _figures(self) -> dict[str, Any]:
         odd_sent = min(self.counts["odd requests"], len(self.odd))
-        grown = growth(self.memory)
+        memory = self.memory  # none where the server ended while it warmed up
+        grown = growth(memory) if memory else 0.0
+        sizes = [memory[0], memory[-1], max(memory)] if memory else []
         if not self.served.is_alive:
             self._fault("the server has ended")
         if self.seconds >= FULL_RUN and grown >= MOST_GROWTH:
@@ -159,7 +161,7 @@ class Endurance:
             **dict(sorted(self.counts.items())),
             "odd_requests_of": [odd_sent, len(self.odd)],
             "slowest_health_ms": round(1000 * self.slowest_health, 1),
-            "memory_mib": [round(value / 2**20, 1) for value in (self.memory[0], self.memory[-1], max(self.memory))],
+            "memory_mib": [round(size / 2**20, 1) for size in sizes],
             "memory_growth_percent": round(grown, 2),
             "faults": len(self.faults),
         }
