@@ -39,6 +39,7 @@ IN_THE_SHELL = {
         ("#  $", "tf-transformer train train/recipes/multi30k_en_de_tok.yaml $"),
     ],
     "docs/several_machines.md": [("/shared/", "shared/")],
+    "docs/installing.md": [("python3.11 -m venv .venv", ":")],  # the reader's `own` folder has one
     # Multi30k is not in the repository.
     "docs/fine_tuning.md": [("head -n $n $DATA/multi30k/train.$language > $DATA/multi30k/train_$n.$language", ":")],
 }
