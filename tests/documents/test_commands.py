@@ -48,7 +48,7 @@ VARIABLES |= {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK
 # Pages whose commands run one after another, since each page uses what those before it have made.
 RUN = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("first_model", "your_own_corpus", "averaging", "translating")),
+    *(f"docs/{name}.md" for name in ("first_model", "your_own_corpus", "averaging", "scoring", "translating")),
     *(f"docs/{name}.md" for name in ("decoding_options", "exporting", "tensorboard")),
 ]
 # Commands that a person ends; tests/server/ and tests/cli/test_interactive.py run them.
