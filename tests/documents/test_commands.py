@@ -39,6 +39,7 @@ IN_THE_SHELL = {
         ("#  $", "tf-transformer train train/recipes/multi30k_en_de_tok.yaml $"),
     ],
     "docs/several_machines.md": [("/shared/", "shared/")],
+    "docs/installing.md": [("python3.11 -m venv .venv", ":")],  # the reader's `own` folder has one
     # Multi30k is not in the repository.
     "docs/fine_tuning.md": [("head -n $n $DATA/multi30k/train.$language > $DATA/multi30k/train_$n.$language", ":")],
 }
@@ -47,7 +48,7 @@ VARIABLES |= {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK
 # Pages whose commands run one after another, since each page uses what those before it have made.
 RUN = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("first_model", "your_own_corpus", "averaging", "translating")),
+    *(f"docs/{name}.md" for name in ("first_model", "your_own_corpus", "averaging", "scoring", "translating")),
     *(f"docs/{name}.md" for name in ("decoding_options", "exporting", "tensorboard")),
 ]
 # Commands that a person ends; tests/server/ and tests/cli/test_interactive.py run them.
