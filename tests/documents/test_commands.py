@@ -60,7 +60,7 @@ ONLY_READ = {
     "benchmarks/README.md": "hours; tests/benchmarks/ runs the scripts",
     "docs/several_machines.md": "several machines; test_multi_worker.py and test_launcher.py in tests/distributed/",
     "docs/training.md": "installs, and needs JAX; tests/backends/ trains on it",
-    "docs/reliability.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
+    "docs/fault_tests.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
     "docs/page.md": "a server, which runs until it is ended; tests/server/page/ looks at the page in a browser",
     "docs/parsing.md": "a minute or two of training; tests/cli/test_parse.py does it with fewer trees",
     "docs/model.md": "hours of training; tests/test_recurrent_run.py trains a tiny one",
