@@ -41,6 +41,7 @@ SHOWN_ON = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "train/README.md": "project/scores.md",
+    "train/experiments.md": "project/experiments.md",
     "benchmarks/README.md": "project/benchmarks.md",
     "serving/README.md": "project/serving.md",
     "savedmodels/README.md": "reference/saved_model.md",

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = "train", "savedmodels", "serving", "benchmarks"
-PAGES = ["README.md", *(f"{folder}/README.md" for folder in FOLDERS)]
+PAGES = ["README.md", *(f"{folder}/README.md" for folder in FOLDERS), "train/experiments.md"]
 PAGES += sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/tutorials/*.md")])
 
 # What the shell blocks start. In their place stands a program that notes its words and what it was given to read.

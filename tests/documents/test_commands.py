@@ -34,7 +34,7 @@ LANGUAGES += ("{code-cell} ipython3",)  # a notebook's, which test_tutorial.py r
 # What differs here: each must be in the text.
 IN_THE_SHELL = {
     # What is said of more trainings in comments: the options that the command above them gets.
-    "train/README.md": [
+    "train/experiments.md": [
         ("\n#      --set", " --set"),
         ("#  $", "tf-transformer train train/recipes/multi30k_en_de_tok.yaml $"),
     ],
@@ -55,12 +55,13 @@ RUN = [
 UNTIL_ENDED = {"serve", "--interactive"}
 ONLY_READ = {
     "train/README.md": "hours of training on corpora that are not in the repository",
+    "train/experiments.md": "hours of training on corpora that are not in the repository",
     "docs/serving.md": "servers; tests/server/test_documents.py runs curl and the client",
     "serving/README.md": "needs Docker and a server; tests/export/test_serving.py runs curl and the client",
     "benchmarks/README.md": "hours; tests/benchmarks/ runs the scripts",
     "docs/several_machines.md": "several machines; test_multi_worker.py and test_launcher.py in tests/distributed/",
     "docs/training.md": "installs, and needs JAX; tests/backends/ trains on it",
-    "docs/reliability.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
+    "docs/fault_tests.md": "ten minutes; tests/benchmarks/test_serving_load.py runs the script",
     "docs/page.md": "a server, which runs until it is ended; tests/server/page/ looks at the page in a browser",
     "docs/parsing.md": "a minute or two of training; tests/cli/test_parse.py does it with fewer trees",
     "docs/model.md": "hours of training; tests/test_recurrent_run.py trains a tiny one",
