@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_ctranslate2, is_saved_model
 from tf_transformer.files.as_json import as_json, read_json
+from tf_transformer.files.model_formats import is_ctranslate2, is_saved_model
 from tf_transformer.files.whole import written_whole
 from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.facts import Facts, facts_of_run

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_ctranslate2, is_saved_model
+from tf_transformer.files.model_formats import is_ctranslate2, is_saved_model
 from tf_transformer.languages import UNKNOWN_LANGUAGE
 from tf_transformer.translation.texts import COLUMNS, Translation, as_translations
 

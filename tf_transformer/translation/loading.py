@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, check_is_list, reason
-from tf_transformer.export.formats import is_ctranslate2, is_saved_model, numbered_versions
 from tf_transformer.files.as_json import read_json
 from tf_transformer.files.checksums import check_checksums
+from tf_transformer.files.model_formats import is_ctranslate2, is_saved_model, numbered_versions
 from tf_transformer.model_card.files import task
 from tf_transformer.runs.directory import RunDirectory, is_run
 from tf_transformer.translation.texts import Translate
