@@ -229,7 +229,7 @@ class CTranslate2Version(Version):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        from tf_transformer.export.ctranslate2_engine import load_ctranslate2
+        from tf_transformer.translation.ctranslate2_engine import load_ctranslate2
 
         self._translate = load_ctranslate2(folder)
         self.signatures = dict.fromkeys(DEFAULT_SIGNATURES, _translate_signature())
