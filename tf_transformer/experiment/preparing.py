@@ -15,11 +15,11 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import PreparedData, recipe_batches
 from tf_transformer.experiment.corpus import lines_left_out, open_source, settings_of
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
+from tf_transformer.experiment.resuming import Beginning, changed_since, find_beginning, run_of
 from tf_transformer.experiment.vocabulary import check_placeholders, learned_tokenizers
 from tf_transformer.files.home import below_home
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import Beginning, changed_since, find_beginning, run_of
 from tf_transformer.runs.training_lock import LOCK_SECONDS
 from tf_transformer.tokenizers import TokenizerPair
 
