@@ -14,11 +14,11 @@ import tf_transformer
 from tests.cli.command import contents
 from tests.mistakes import refused
 from tests.tiny_run import RECIPE, tiny_run
-from tf_transformer.export.saved_model import OPTIONS_FILE
+from tf_transformer.files.model_formats import OPTIONS_FILE
 from tf_transformer.marian.folder import read_config
-from tf_transformer.model_card import CARD, FACTS
-from tf_transformer.model_card.files import read_card
+from tf_transformer.model_card.files import FACTS, read_card
 from tf_transformer.recipe import load_recipe, reading
+from tf_transformer.runs.directory import CARD
 from tf_transformer.runs.loading import load_model
 from tf_transformer.shards.manifest import MANIFEST, check_folder
 from tf_transformer.tokenizers import TokenizerPair

@@ -17,11 +17,11 @@ from rich.table import Table
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.errors import UserError, WorkerLost
 from tf_transformer.experiment import export_run, train
+from tf_transformer.experiment.resuming import check_same
 from tf_transformer.inspection.pictures import plot_inspection
 from tf_transformer.inspection.sentence import inspect, load_attend
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import check_same
 
 # What a user types to translate with the export: nothing of this package is needed.
 # The loaded object keeps its variables alive, so it must have a name.

@@ -13,11 +13,10 @@ from tests.cli.command import assert_mistake
 from tests.tiny_run import PAIRS
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.files.checksums import check_checksums
-from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.facts import facts_of_run
-from tf_transformer.model_card.files import read_card, renewed, source_language, write_card
+from tf_transformer.model_card.files import FACTS, read_card, renewed, source_language, write_card
 from tf_transformer.model_card.page import is_generated
-from tf_transformer.runs.directory import RunDirectory
+from tf_transformer.runs.directory import CARD, RunDirectory
 from tf_transformer.runs.loading import identity, load_model
 
 

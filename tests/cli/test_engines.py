@@ -10,8 +10,8 @@ from tests.bounded import SECONDS
 from tests.cli.command import assert_mistake, contents
 from tests.tiny_run import MAX_LENGTH, PAIRS, write_pairs
 from tf_transformer.experiment import export_run_ctranslate2
-from tf_transformer.export import ctranslate2_engine
-from tf_transformer.export.ctranslate2 import SETTINGS
+from tf_transformer.translation import ctranslate2_engine
+from tf_transformer.translation.ctranslate2_format import SETTINGS
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
 pytestmark = pytest.mark.usefixtures("loaded_once")

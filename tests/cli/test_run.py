@@ -19,7 +19,7 @@ from tests.translation.conftest import with_nothing_but
 from tf_transformer import make_batches
 from tf_transformer.evaluation.scores import evaluate_translations
 from tf_transformer.experiment import exporting, scoring
-from tf_transformer.model_card import FACTS
+from tf_transformer.model_card.files import FACTS
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.loading import load_model
 

@@ -10,8 +10,8 @@ from tf_transformer import load_recipe
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.preparing import prepare_data
+from tf_transformer.experiment.resuming import Beginning
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import Beginning
 
 
 def figures(folder):

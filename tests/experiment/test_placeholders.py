@@ -11,9 +11,9 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.corpus import open_source, settings_of
 from tf_transformer.experiment.preparing import prepare_data, prepared_folder
+from tf_transformer.experiment.resuming import Beginning
 from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import Beginning
 from tf_transformer.tokenizers import train_tokenizers
 
 SHARE = 0.25

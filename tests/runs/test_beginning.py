@@ -17,7 +17,7 @@ from tests.runs.conftest import Begun
 from tests.tiny_run import RECIPE, settings, write_pairs
 from tf_transformer import experiment, load_recipe
 from tf_transformer.errors import UserError
-from tf_transformer.runs import resuming
+from tf_transformer.experiment import resuming
 from tf_transformer.runs.directory import RunDirectory
 
 CHANGES = {"training__steps": 6, "training__validate_every": 3, "training__save_every_seconds": 60}

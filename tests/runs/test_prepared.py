@@ -28,10 +28,10 @@ from tf_transformer.data.prepared import preparing
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import vocabulary
 from tf_transformer.experiment.corpus import open_source
+from tf_transformer.experiment.resuming import find_beginning
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.loading import load_model
-from tf_transformer.runs.resuming import find_beginning
 
 
 @pytest.fixture(scope="module")

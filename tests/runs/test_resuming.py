@@ -22,12 +22,12 @@ from tf_transformer import experiment
 from tf_transformer.errors import Preempted, UserError
 from tf_transformer.experiment import runner
 from tf_transformer.experiment.averaging import average_checkpoints
+from tf_transformer.experiment.resuming import find_state
 from tf_transformer.recipe import save_recipe
 from tf_transformer.runs import interruption
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.interruption import Interruption
 from tf_transformer.runs.loading import load_model
-from tf_transformer.runs.resuming import find_state
 
 
 def with_training(recipe, **changes):

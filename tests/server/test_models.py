@@ -14,7 +14,7 @@ from tests.bounded import eventually
 from tests.server.running import client_of, save_echo, serving_here, until
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.export.saved_model import OPTIONS_FILE
+from tf_transformer.files.model_formats import OPTIONS_FILE
 from tf_transformer.server import lifecycle
 from tf_transformer.server import models as served
 from tf_transformer.server.app import create_app

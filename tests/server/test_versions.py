@@ -11,7 +11,7 @@ from tests.bounded import SECONDS
 from tests.translation.conftest import with_nothing_but
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.export import export_saved_model
-from tf_transformer.export.saved_model import OPTIONS_FILE
+from tf_transformer.files.model_formats import OPTIONS_FILE
 from tf_transformer.runs.loading import load_model
 from tf_transformer.server import versions
 from tf_transformer.server.versions import PAGE_SIGNATURES, WARM_UP_TEXTS, SavedModelVersion, Version

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_ctranslate2, is_saved_model
+from tf_transformer.files.model_formats import is_ctranslate2, is_saved_model
 from tf_transformer.terminal.arguments import newest_version
 
 RECIPE_ARGUMENT = typer.Argument(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tf_transformer.data.prepared.batches import EndlessBatches, PreparedBatches
 from tf_transformer.data.prepared.store import PreparedPairs
@@ -11,7 +11,15 @@ from tf_transformer.recipe import Recipe
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tf_transformer.experiment.preparing import PreparedData
+    from tf_transformer.tokenizers import TokenizerPair
+
+
+class PreparedData(NamedTuple):
+    """What batches are made of."""
+
+    tokenizers: TokenizerPair
+    train: PreparedPairs
+    validation: PreparedPairs
 
 
 def batches_of(recipe: Recipe, prepared: PreparedPairs, row_multiple: int) -> PreparedBatches:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.export.argos import export_argos, package_languages
-from tf_transformer.export.ctranslate2 import export_ctranslate2, import_ctranslate2
+from tf_transformer.export.ctranslate2 import export_ctranslate2
 from tf_transformer.export.destinations import free_folder, free_package, version_folder
 from tf_transformer.export.saved_model import export_saved_model
 from tf_transformer.marian import export_marian
@@ -18,6 +18,7 @@ from tf_transformer.recipe import load_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.ensemble import load_models
 from tf_transformer.runs.loading import load_model
+from tf_transformer.translation.ctranslate2_format import import_ctranslate2
 from tf_transformer.translation.making import make_translator
 
 

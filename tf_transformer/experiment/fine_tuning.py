@@ -14,6 +14,7 @@ from tf_transformer.console import tell
 from tf_transformer.data.pairs import Pairs
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.table import in_short
+from tf_transformer.experiment.resuming import Beginning
 from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.files.checksums import digest
 from tf_transformer.models.kinds import MODEL_KINDS
@@ -22,7 +23,6 @@ from tf_transformer.recipe import Recipe, load_recipe
 from tf_transformer.recipe.origin import origin_run
 from tf_transformer.recipe.refusals import shown
 from tf_transformer.runs.loading import load_model
-from tf_transformer.runs.resuming import Beginning
 from tf_transformer.tokenizers import TokenizerPair, TokenMapping, map_tokens
 from tf_transformer.training.freezing import path_in_model
 

@@ -5,33 +5,23 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 from rich.console import Console
 
 from tf_transformer.console import tell
 from tf_transformer.data.pairs import Pairs
 from tf_transformer.data.prepared.preparing import prepare_pairs, told_in_one_line
-from tf_transformer.data.prepared.store import PreparedPairs
 from tf_transformer.errors import UserError
-from tf_transformer.experiment.batches import recipe_batches
+from tf_transformer.experiment.batches import PreparedData, recipe_batches
 from tf_transformer.experiment.corpus import lines_left_out, open_source, settings_of
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
+from tf_transformer.experiment.resuming import Beginning, changed_since, find_beginning, run_of
 from tf_transformer.experiment.vocabulary import check_placeholders, learned_tokenizers
 from tf_transformer.files.home import below_home
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import Beginning, changed_since, find_beginning, run_of
 from tf_transformer.runs.training_lock import LOCK_SECONDS
 from tf_transformer.tokenizers import TokenizerPair
-
-
-class PreparedData(NamedTuple):
-    """What batches are made of."""
-
-    tokenizers: TokenizerPair
-    train: PreparedPairs
-    validation: PreparedPairs
 
 
 def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None = None) -> Path:

@@ -29,6 +29,14 @@ from tf_transformer.experiment.corpus import lines_left_out, open_also, open_sou
 from tf_transformer.experiment.fine_tuning import begin_from, begins_from_model, open_origin
 from tf_transformer.experiment.fitting import Training, fit
 from tf_transformer.experiment.preparing import prepare_data, prepared_folder, tell_data
+from tf_transformer.experiment.resuming import (
+    Beginning,
+    check_same_start,
+    copy_state,
+    find_beginning,
+    run_of,
+    save_start,
+)
 from tf_transformer.experiment.scoring import evaluate_sets
 from tf_transformer.model_card.facts import versions
 from tf_transformer.model_card.files import renewed
@@ -37,7 +45,6 @@ from tf_transformer.models.sequence_model import SequenceModel
 from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.loading import identity, load_model
-from tf_transformer.runs.resuming import Beginning, check_same_start, copy_state, find_beginning, run_of, save_start
 from tf_transformer.runs.training_lock import LOCK_SECONDS
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from tf_transformer.export.destinations import free_package
 from tf_transformer.files.whole import written_new
 from tf_transformer.languages import UNKNOWN_LANGUAGE, language_name, short_code
 from tf_transformer.layers.positions import positional_encoding
-from tf_transformer.marian.weights import NEVER
 from tf_transformer.model_card.facts import Facts, facts_of_model
 from tf_transformer.model_card.page import as_markdown
+from tf_transformer.models.sequence_model import NEVER
 from tf_transformer.tokenizers import MarianTokenizer, SentencePieceTokenizer, TokenizerPair
 from tf_transformer.tokenizers.base import END_ID, PAD_ID
 

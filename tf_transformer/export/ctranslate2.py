@@ -6,7 +6,6 @@ import math
 import os
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +13,11 @@ import numpy as np
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.export.destinations import free_folder
-from tf_transformer.files.as_json import read_json
 from tf_transformer.files.checksums import write_checksums
 from tf_transformer.files.whole import folder_written_new
 from tf_transformer.model_card.facts import Facts, facts_of_model
 from tf_transformer.model_card.files import write_card
+from tf_transformer.translation.ctranslate2_format import SETTINGS, TOKENIZER, import_ctranslate2
 
 if TYPE_CHECKING:
     from tf_transformer.layers import FeedForward, MultiHeadAttention
@@ -26,24 +25,7 @@ if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
     from tf_transformer.tokenizers import TokenizerPair
 
-TOKENIZER = "tokenizer"  # the folder of the tokenizers' files, inside the model's
-SETTINGS = "tf_transformer"  # the key of our own settings in the model's config.json
 USE = "To use it, run `tf-transformer translate FOLDER --engine ctranslate2` with the folder of the model."
-
-
-def import_ctranslate2() -> ModuleType:
-    """Gives the library, which is an optional dependency.
-
-    Raises:
-        UserError: it isn't installed.
-    """
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise UserError(
-            f"CTranslate2 can't be imported ({error}); pip install 'tf_transformer[ctranslate2]'"
-        ) from error
-    return ctranslate2
 
 
 def export_ctranslate2(
@@ -95,22 +77,6 @@ def export_ctranslate2(
         write_checksums(partial)  # of all but the model card, which a person may add to
         write_card(partial, facts or facts_of_model(model, options), USE)
     return folder
-
-
-def read_settings(folder: Path) -> tuple[int, DecodingOptions]:
-    """What an export was told of its model: the most tokens that it takes, and the options that it translates with.
-
-    Raises:
-        UserError: its `config.json` can't be read, or does not tell them.
-    """
-    try:
-        settings = read_json((folder / "config.json").read_text(encoding="utf-8"))[SETTINGS]
-        # An earlier version wrote no options.
-        return settings["max_length"], DecodingOptions(**settings.get("decoding", {}))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{folder / 'config.json'}: expected {SETTINGS}: {{max_length: ...}} in it; export the model again"
-        ) from error
 
 
 def check_model(model: SequenceModel, tokenizers: TokenizerPair) -> None:

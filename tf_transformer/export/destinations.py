@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_saved_model
+from tf_transformer.files.model_formats import is_saved_model
 
 SUFFIX = ".argosmodel"
 

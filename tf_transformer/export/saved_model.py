@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 from tf_transformer.export.destinations import version_folder
 from tf_transformer.export.warmup import warmup_requests, write_warmup
 from tf_transformer.files.checksums import write_checksums
+from tf_transformer.files.model_formats import OPTIONS_FILE
 from tf_transformer.files.whole import folder_written_new
 from tf_transformer.model_card.facts import Facts, facts_of_model
 from tf_transformer.model_card.files import write_card
 
 if TYPE_CHECKING:
     from tf_transformer.translation.translator import Translator
-
-OPTIONS_FILE = "decoding_options.json"
 
 
 def export_saved_model(translator: Translator, destination: str | os.PathLike, facts: Facts | None = None) -> Path:

@@ -1,1 +1,1 @@
-"""Safe files: written completely or not at all, and verified with checksums."""
+"""Files and folders: written completely or not at all, verified with checksums, known by what is in them."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, reason
-from tf_transformer.export.formats import is_ctranslate2
 from tf_transformer.files.as_json import read_json
+from tf_transformer.files.model_formats import is_ctranslate2
 from tf_transformer.marian.config import renormalizes, search_settings, with_defaults
 
 if TYPE_CHECKING:

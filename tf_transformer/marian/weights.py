@@ -9,6 +9,7 @@ import numpy as np
 
 from tf_transformer.errors import UserError
 from tf_transformer.layers.positions import positional_encoding
+from tf_transformer.models.sequence_model import NEVER
 from tf_transformer.tokenizers.base import PAD_ID, START_ID
 
 if TYPE_CHECKING:
@@ -20,10 +21,6 @@ BIAS = "final_logits_bias"
 SHARED, SOURCE, TARGET = "model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 PROJECTION = "lm_head.weight"
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
-
-# The bias of a token that is never said, such as START, which a MarianMT model has no logit for: its probability is 0
-# in float32.
-NEVER = -1000.0
 
 
 def layer_weights(model: Transformer) -> Iterator[tuple[str, Any, bool]]:
@@ -113,7 +110,7 @@ def set_weights(
         variable.assign(matrix[list(ids)].T if transposed else matrix[list(ids)])
     bias = take(BIAS, (1, len(target_ids) - 1))[0] if BIAS in left else np.zeros(len(target_ids) - 1)
     bias = bias[list(target_ids)]
-    bias[START_ID] = NEVER
+    bias[START_ID] = NEVER  # a MarianMT model has no logit for it
     if not padding_counts:
         bias[PAD_ID] = NEVER
     model.bias.assign(bias)

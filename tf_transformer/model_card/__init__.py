@@ -2,5 +2,3 @@
 
 A card is one dictionary of facts, stored as JSON, and a page generated from it. The idea is from Mitchell et al., 2019.
 """
-
-CARD, FACTS = "model_card.md", "model_card.json"

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_ctranslate2, is_saved_model
 from tf_transformer.files.as_json import as_json, read_json
+from tf_transformer.files.model_formats import is_ctranslate2, is_saved_model
 from tf_transformer.files.whole import written_whole
-from tf_transformer.model_card import CARD, FACTS
 from tf_transformer.model_card.facts import Facts, facts_of_run
 from tf_transformer.model_card.page import as_markdown, is_generated
+from tf_transformer.runs.directory import CARD, RunDirectory, is_run
 
-if TYPE_CHECKING:
-    from tf_transformer.runs.directory import RunDirectory
+FACTS = "model_card.json"  # beside the page of an export
 
 
 def write_card(folder: Path, facts: Facts, use: str | None = None) -> None:
@@ -48,8 +46,6 @@ def read_card(path: Path) -> tuple[str, Facts]:
     Raises:
         UserError: there is no model, or an export without a card.
     """
-    from tf_transformer.runs.directory import RunDirectory, is_run
-
     if is_run(path):
         facts = facts_of_run(RunDirectory.of_model(path))
         return as_markdown(facts), facts

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tf_transformer.decoding.interface import Stepping
     from tf_transformer.layers.next_word import NextWord
 
+# What the bias of the logits has for a token that is never said: its probability is 0 in float32.
+NEVER = -1000.0
+
 
 class SequenceModel(PairReading, ProjectingSteps, keras.Model):
     """Base of the models: reads source ids and the target so far, and gives logits for each next target token.

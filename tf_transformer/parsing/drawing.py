@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tf_transformer.parsing.linearization import WORD
 from tf_transformer.parsing.tree import LEAF, OPEN, Leaf, Tree
+from tf_transformer.tokenizers.marks import WORD
 
 # Inches in a picture, at so many dots; pixels of a page are 1/96 of them.
 _ROW, _COLUMN, _MARGIN = 0.24, 0.85, 0.2

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from tf_transformer.errors import UserError
 from tf_transformer.parsing.tree import LEAF, OPEN, Tree
-
-WORD = "XX"  # stands for any word
+from tf_transformer.tokenizers.marks import WORD
 
 
 def linearise(tree: Tree, tags: bool = False) -> list[str]:

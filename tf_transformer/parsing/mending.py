@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from tf_transformer.errors import UserError
 from tf_transformer.parsing.cleaning import ROOT
-from tf_transformer.parsing.linearization import WORD, linearise
+from tf_transformer.parsing.linearization import linearise
 from tf_transformer.parsing.tree import Leaf, Tree
+from tf_transformer.tokenizers.marks import WORD
 
 _OPENING = re.compile(r"\(([^\s()]+)")
 _CLOSING = re.compile(r"\)([^\s()]+)")

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from tf_transformer.decoding import beam_search, length_penalty, shift_right
 from tf_transformer.parsing.grammar import TreeGrammar
-from tf_transformer.parsing.linearization import WORD
 from tf_transformer.tokenizers.base import END_ID, START_ID
+from tf_transformer.tokenizers.marks import WORD
 from tf_transformer.translation.reading import read
 from tf_transformer.translation.search import lengths
 from tf_transformer.translation.signature_options import Output, batch_of_strings

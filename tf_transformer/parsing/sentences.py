@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_saved_model
+from tf_transformer.files.model_formats import is_saved_model
 from tf_transformer.parsing.mending import mend
 from tf_transformer.parsing.reading import read_tree
 from tf_transformer.parsing.scoring import score_trees

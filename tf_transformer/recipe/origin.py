@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_ctranslate2, is_saved_model
 from tf_transformer.files.home import below_home
+from tf_transformer.files.model_formats import is_ctranslate2, is_saved_model
 from tf_transformer.recipe.settings import SECTIONS
 from tf_transformer.runs.directory import RunDirectory
 

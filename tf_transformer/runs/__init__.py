@@ -1,4 +1,4 @@
-"""Runs: the files in their folders, and how they resume after an interruption."""
+"""Runs: the files in their folders, the states that they resume from, and their interruption."""
 
 import lazy_loader
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from tf_transformer.errors import UserError
 from tf_transformer.files.as_json import as_json, escaped, read_object
 from tf_transformer.files.whole import written_whole
-from tf_transformer.model_card import CARD
 from tf_transformer.runs.training_lock import check_can_be_locked, is_probe, training_lock
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 RECIPE = "recipe.yaml"
+CARD = "model_card.md"
 AVERAGE, BEST, INTERRUPTED = "average.keras", "best.keras", "interrupted.keras"
 LOCK = "lock"  # in the folder of the states, which is there as long as there is something to train
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tf_transformer.cores import cores
 from tf_transformer.errors import UserError, reason
-from tf_transformer.export.formats import numbered_versions
+from tf_transformer.files.model_formats import numbered_versions
 from tf_transformer.server.batching import Batcher, BatchLimits, DeadlineExceeded
 from tf_transformer.server.metrics import Metrics
 from tf_transformer.server.requests import together

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_ctranslate2, is_saved_model
+from tf_transformer.files.model_formats import is_ctranslate2, is_saved_model
 from tf_transformer.languages import UNKNOWN_LANGUAGE
 from tf_transformer.translation.texts import COLUMNS, Translation, as_translations
 
@@ -229,7 +229,7 @@ class CTranslate2Version(Version):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        from tf_transformer.export.ctranslate2_engine import load_ctranslate2
+        from tf_transformer.translation.ctranslate2_engine import load_ctranslate2
 
         self._translate = load_ctranslate2(folder)
         self.signatures = dict.fromkeys(DEFAULT_SIGNATURES, _translate_signature())

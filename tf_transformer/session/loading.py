@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tf_transformer.cores import cores
-from tf_transformer.export.formats import is_saved_model
+from tf_transformer.files.model_formats import is_saved_model
 
 if TYPE_CHECKING:
     from tf_transformer.session.signature import Signature

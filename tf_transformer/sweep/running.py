@@ -9,9 +9,9 @@ from typing import Any
 
 from tf_transformer.distributed.launcher import COMMAND, signals_as_exceptions
 from tf_transformer.errors import Preempted, UserError
+from tf_transformer.experiment.resuming import PLACES, check_same
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
-from tf_transformer.runs.resuming import PLACES, check_same
 from tf_transformer.sweep.results import Scores, in_words
 from tf_transformer.sweep.settings import Run
 

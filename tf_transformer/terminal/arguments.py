@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import is_saved_model, numbered_versions
+from tf_transformer.files.model_formats import is_saved_model, numbered_versions
 from tf_transformer.runs.directory import RECIPE
 
 # Arguments of the package, with the names of their command-line options or recipe keys.

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tensorflow_text as text
 
 from tf_transformer.errors import UserError
-from tf_transformer.parsing.linearization import WORD
 from tf_transformer.tokenizers.base import PAD_ID, UNKNOWN_ID, Tokenizer
+from tf_transformer.tokenizers.marks import WORD
 from tf_transformer.tokenizers.wordpiece import SPECIAL_PIECES
 
 FIRST_ID = len(SPECIAL_PIECES)  # of what is no special piece

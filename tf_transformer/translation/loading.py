@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.errors import UserError, check_is_list, reason
-from tf_transformer.export.formats import is_ctranslate2, is_saved_model, numbered_versions
 from tf_transformer.files.as_json import read_json
 from tf_transformer.files.checksums import check_checksums
+from tf_transformer.files.model_formats import OPTIONS_FILE, is_ctranslate2, is_saved_model, numbered_versions
 from tf_transformer.model_card.files import task
 from tf_transformer.runs.directory import RunDirectory, is_run
 from tf_transformer.translation.texts import Translate
@@ -61,7 +61,7 @@ def load_translate(
     paths, changes = paths_of(path), dict(changes or {})
     _check_engine(engine)
     if engine == "ctranslate2":
-        from tf_transformer.export.ctranslate2_engine import load_ctranslate2
+        from tf_transformer.translation.ctranslate2_engine import load_ctranslate2
 
         if len(paths) > 1:
             raise UserError(NO_ENSEMBLE_IN_CTRANSLATE2)
@@ -296,7 +296,7 @@ def own_options(path: Path) -> DecodingOptions:
     from tf_transformer.recipe import load_recipe
 
     if is_ctranslate2(path):
-        from tf_transformer.export.ctranslate2 import read_settings
+        from tf_transformer.translation.ctranslate2_format import read_settings
 
         return read_settings(path)[1]
     if not is_saved_model(path):
@@ -315,7 +315,6 @@ def known_options(path: Path) -> set[str]:
 
 def _options_of_export(path: Path) -> tuple[dict[str, Any], DecodingOptions]:
     from tf_transformer.decoding.options import DecodingOptions
-    from tf_transformer.export.saved_model import OPTIONS_FILE
 
     file = path / "assets.extra" / OPTIONS_FILE
     try:

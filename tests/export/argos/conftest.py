@@ -4,8 +4,8 @@ import pytest
 
 from tests.marian.folders import TAGS, write_folder
 from tf_transformer.experiment import export_run_ctranslate2
-from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 from tf_transformer.marian import import_marian
+from tf_transformer.translation.ctranslate2_engine import load_ctranslate2
 
 # What Argos Translate asks CTranslate2 for, in this package's terms: its `length_penalty` of 0.2, and at least one
 # token beside the closing one.

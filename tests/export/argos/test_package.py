@@ -20,10 +20,10 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run_argos
 from tf_transformer.export.argos import POSITIONS, export_argos
 from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 from tf_transformer.languages import language_name, short_code
 from tf_transformer.tokenizers import MarianTokenizer, TokenizerPair
 from tf_transformer.tokenizers.base import END_ID
+from tf_transformer.translation.ctranslate2_engine import load_ctranslate2
 
 BYTES = slice(4, 260)  # behind the special pieces
 SOURCES, TARGETS = (list(texts) for texts in zip(*PAIRS, strict=True))

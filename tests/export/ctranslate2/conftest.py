@@ -7,10 +7,10 @@ import pytest
 
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.tokenizers import WordPieceTokenizer
 from tf_transformer.tokenizers.pair import TokenizerPair
+from tf_transformer.translation.ctranslate2_engine import load_ctranslate2
 
 SPECIAL = ["[PAD]", "[UNK]", "[START]", "[END]"]
 ENGLISH = [*SPECIAL, "a", "dog", "##s", "sees", "the", "cat", "."]

@@ -11,11 +11,11 @@ import pytest
 from tests.export.ctranslate2.conftest import BEAM, GREEDY, TEXTS, translate
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import export_ctranslate2
-from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 from tf_transformer.export.destinations import free_folder
-from tf_transformer.model_card import CARD
 from tf_transformer.model_card.page import is_generated
+from tf_transformer.runs.directory import CARD
 from tf_transformer.tokenizers.pair import TokenizerPair
+from tf_transformer.translation.ctranslate2_engine import load_ctranslate2
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
 

@@ -22,8 +22,8 @@ from tests.export.ctranslate2.conftest import (
 from tf_transformer.decoding.options import DecodingOptions
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2 import export_ctranslate2, transformer_spec
-from tf_transformer.export.ctranslate2_engine import load_ctranslate2
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
+from tf_transformer.translation.ctranslate2_engine import load_ctranslate2
 from tf_transformer.translation.texts import translate_texts
 
 pytest.importorskip("ctranslate2", reason="needs CTranslate2: pip install -e '.[ctranslate2]'")
@@ -339,7 +339,7 @@ def test_a_seed_tells_what_is_drawn(separate):
 
 def test_a_search_has_a_worker_a_core_and_samples_have_one(separate, monkeypatch):
     """As a seed belongs to a worker. Called from several threads, it says what it says in one."""
-    monkeypatch.setattr("tf_transformer.export.ctranslate2_engine.cores", lambda: 3)
+    monkeypatch.setattr("tf_transformer.translation.ctranslate2_engine.cores", lambda: 3)
     assert load_ctranslate2(separate[2], vars(replace(GREEDY, temperature=1.0))).streams == 1
     engine = load_ctranslate2(separate[2], vars(BEAM))
     assert engine.streams == 3

@@ -13,9 +13,9 @@ import tensorflow as tf
 from tf_transformer.cores import cores
 from tf_transformer.decoding.options import DecodingOptions, check_positions
 from tf_transformer.errors import UserError, reason
-from tf_transformer.export.ctranslate2 import TOKENIZER, import_ctranslate2, read_settings
 from tf_transformer.files.checksums import check_checksums
 from tf_transformer.tokenizers import END_ID, PAD_ID, TokenizerPair
+from tf_transformer.translation.ctranslate2_format import TOKENIZER, import_ctranslate2, read_settings
 from tf_transformer.translation.signature_options import batch_of_strings
 
 # The paper's score, and ids with the closing token
@@ -165,7 +165,7 @@ def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None 
         >>> import tempfile
         >>> import tf_transformer as tt
         >>> from tf_transformer.export.ctranslate2 import export_ctranslate2
-        >>> from tf_transformer.export.ctranslate2_engine import load_ctranslate2
+        >>> from tf_transformer.translation.ctranslate2_engine import load_ctranslate2
         >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund"), ("a cat", "eine Katze")], vocab_size=290)
         >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=290, target_vocab_size=290, max_length=64)
         >>> model.build(((None, None), (None, None)))

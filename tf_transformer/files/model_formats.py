@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+OPTIONS_FILE = "decoding_options.json"  # in a SavedModel's assets.extra: the options that it was exported with
+
 # Here `os.path.isfile` is called: unlike pathlib's, it returns False for a name that is too long, and for a folder that
 # can't be looked into.
 
