@@ -16,6 +16,10 @@ class UserError(ValueError):
     """
 
 
+class OutOfMemory(UserError):
+    """Memory ran out. The settings may be right: on a larger or less busy machine the same command may succeed."""
+
+
 def check_is_list(texts: Any, name: str) -> None:
     """Raises a UserError for one string where a list of them is wanted: it would be taken letter by letter."""
     if isinstance(texts, str | bytes):
