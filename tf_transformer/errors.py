@@ -41,7 +41,7 @@ def why_not_written(error: Exception) -> str:
 
 
 class Preempted(Exception):
-    """A training was stopped by SIGTERM and has saved its state; it can be resumed.
+    """A training, or a sweep, was stopped by SIGTERM; the same command goes on with what was saved.
 
     The command `tf-transformer` exits with status 75, the system's status for "try again later".
     """
