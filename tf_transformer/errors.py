@@ -16,6 +16,10 @@ class UserError(ValueError):
     """
 
 
+class OutOfMemory(UserError):
+    """Memory ran out. The settings may be right: on a larger or less busy machine the same command may succeed."""
+
+
 def check_is_list(texts: Any, name: str) -> None:
     """Raises a UserError for one string where a list of them is wanted: it would be taken letter by letter."""
     if isinstance(texts, str | bytes):
@@ -37,7 +41,7 @@ def why_not_written(error: Exception) -> str:
 
 
 class Preempted(Exception):
-    """A training was stopped by SIGTERM and has saved its state; it can be resumed.
+    """A training, or a sweep, was stopped by SIGTERM; the same command goes on with what was saved.
 
     The command `tf-transformer` exits with status 75, the system's status for "try again later".
     """

@@ -1,12 +1,16 @@
 """The mean of checkpoints, against NumPy."""
 
+import fcntl
+import os
+
 import numpy as np
 import pytest
 
 from tests.experiment.small_recipe import recipe
 from tf_transformer import Transformer, UserError, experiment, load_model
-from tf_transformer.experiment import fitting, runner
+from tf_transformer.experiment import averaging, fitting, runner
 from tf_transformer.experiment.averaging import average_checkpoints
+from tf_transformer.files.whole import written_whole
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.training import freeze
 
@@ -44,6 +48,21 @@ def test_the_last_ones_are_averaged_and_become_the_runs_model(run):
     average_checkpoints(run, last=3)
     for got, *of_steps in zip(load_model(run.path).weights, *saved, strict=True):
         np.testing.assert_allclose(np.array(got), np.mean(of_steps, axis=0), atol=1e-6)
+
+
+def test_two_are_written_one_after_the_other(run, monkeypatch):
+    """Else both would write into the same half-written file."""
+
+    def written_where_held(path, what):
+        descriptor = os.open(run.path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(descriptor)
+        return written_whole(path, what)
+
+    monkeypatch.setattr(averaging, "written_whole", written_where_held)
+    checkpoint(run, 10)
+    assert average_checkpoints(run, last=1).is_file()
 
 
 def test_more_than_there_are_is_refused(run):

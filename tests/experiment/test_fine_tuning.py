@@ -106,6 +106,14 @@ def test_a_checkpoint_can_be_named(folder, origin, tmp_path):
     assert all(np.array_equal(weight.numpy(), theirs[weight.path]) for weight in opened.model.weights)
 
 
+def test_the_checksum_is_that_of_the_model_that_was_loaded(folder, origin, tmp_path):
+    """Its run may write another into the file, or remove it, while the data is prepared."""
+    run = RunDirectory(shutil.copytree(origin.path, tmp_path / "origin"))
+    opened = open_origin(load_recipe(written(tmp_path / "r.yaml", folder, run)))
+    run.best.unlink()
+    assert opened.record()["sha256"] == hashlib.sha256(origin.best.read_bytes()).hexdigest()
+
+
 # -- a new tokenizer ----
 
 
@@ -121,7 +129,7 @@ def test_each_matrix_of_embeddings_is_mapped(share):
         model.build(((None, None), (None, None)))
     initial = {weight.path: weight.numpy() for weight in here.weights}
     theirs = {weight.path: weight.numpy() for weight in there.weights}
-    counts = take_weights(here, new, Origin("there", None, there, old))
+    counts = take_weights(here, new, Origin("there", None, there, old, ""))
     assert counts.keys() == ({"joint"} if joint else {"source", "target"})
     ours = {weight.path: weight.numpy() for weight in here.weights}
     of_source, of_target = (map_tokens(*each) for each in ((old.source, new.source), (old.target, new.target)))
@@ -160,7 +168,7 @@ def test_one_matrix_of_two_sentencepiece_models():
         model.build(((None, None), (None, None)))
     there.bias.assign(np.arange(sizes[0]))
     rows, first = there.encoder.embedding.embeddings.numpy(), here.encoder.embedding.embeddings.numpy()
-    counts = take_weights(here, new, Origin("there", None, there, old))
+    counts = take_weights(here, new, Origin("there", None, there, old, ""))
     assert counts.keys() == {"joint"} and counts["joint"]["averaged"] > 20
 
     ids = {piece: i for i, piece in enumerate(old.source.pieces(range(sizes[0])))}

@@ -22,7 +22,7 @@ from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export, tiny_run
 from tests.translation.conftest import with_nothing_but
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
-from tf_transformer.export import export_saved_model, used_ops, version_folder
+from tf_transformer.export import export_saved_model, saved_model, used_ops, version_folder
 from tf_transformer.models.transformer import Transformer
 from tf_transformer.parsing.parser import Parser
 from tf_transformer.runs.directory import RunDirectory
@@ -301,6 +301,25 @@ def test_exports_lie_side_by_side_and_nothing_else_does(tmp_path):
     assert contents(first) == before
     texts = tf.constant(["a", "b"])
     assert tf.saved_model.load(second).translate(texts)["translation"].numpy().tolist() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("asked", ["echo", "echo/1"])
+def test_a_version_that_another_export_takes_meanwhile_stays(tmp_path, monkeypatch, asked):
+    """Then the next one is taken, unless this very one was asked for."""
+
+    def meanwhile(*arguments):
+        (tmp_path / "echo" / "1").mkdir()
+        (tmp_path / "echo" / "1" / "saved_model.pb").write_bytes(b"precious")
+
+    monkeypatch.setattr(saved_model, "write_warmup", meanwhile)
+    if asked == "echo":
+        assert export_saved_model(Echo(), tmp_path / asked) == tmp_path / "echo" / "2"
+        assert (tmp_path / "echo" / "2" / "saved_model.pb").is_file()
+        shutil.rmtree(tmp_path / "echo" / "2")
+    else:
+        with pytest.raises(UserError, match="1: this version already exists and was not changed"):
+            export_saved_model(Echo(), tmp_path / asked)
+    assert contents(tmp_path) == {"echo": None, "echo/1": None, "echo/1/saved_model.pb": b"precious"}
 
 
 def test_a_version_that_is_there_stays_as_it_is(tmp_path):

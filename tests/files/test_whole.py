@@ -177,6 +177,18 @@ def test_a_new_folder_replaces_no_other(tmp_path):
     assert contents(tmp_path) == kept | {"empty": None, "empty/weights": b"whole"}
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_to_an_empty_folder_stays_a_link(tmp_path, there):
+    """Also where it names a folder that is not there yet."""
+    if there:
+        (tmp_path / "disk").mkdir()
+    (tmp_path / "model").symlink_to(tmp_path / "disk")
+    with folder_written_new(tmp_path / "model", "the model") as partial:
+        (partial / "weights").write_text("whole")
+    assert (tmp_path / "model").is_symlink() and (tmp_path / "model" / "weights").read_text() == "whole"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "model"]
+
+
 def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path):
     folder = tmp_path / "model"
     for left in ".partial-model", ".replaced-model":  # of processes that were killed

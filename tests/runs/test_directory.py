@@ -23,7 +23,7 @@ from tests.experiment.small_recipe import recipe
 from tests.mistakes import refused
 from tests.tiny_run import PAIRS, tiny_run
 from tf_transformer import Ensemble, load_translator
-from tf_transformer.errors import UserError, WorkerLost
+from tf_transformer.errors import OutOfMemory, UserError, WorkerLost
 from tf_transformer.experiment import evaluate, runner
 from tf_transformer.files.locks import lock
 from tf_transformer.recipe import load_recipe
@@ -240,6 +240,17 @@ def test_without_locks_no_training_begins_and_none_goes_on(tmp_path, monkeypatch
         raise KeyError
     run.write_scores({"bleu": 1.5})
     assert run.is_unfinished() and [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_only_a_mistake_takes_what_was_prepared_away(tmp_path):
+    """After a lost worker or too little memory the same command goes on with it."""
+    failures = UserError("a mistake"), WorkerLost("worker 1 is gone"), OutOfMemory("out of memory"), MemoryError()
+    for number, failure in enumerate(failures):
+        run = RunDirectory.create(tmp_path / str(number))
+        (run.prepared / "tokenizer").mkdir(parents=True)
+        with pytest.raises(type(failure)), run.removed_on_failure():
+            raise failure
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3"]
 
 
 def test_open_wants_a_run(tmp_path):

@@ -10,8 +10,10 @@ import shutil
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+import tensorflow as tf
 from rich.console import Console
 
 from tests.bounded import eventually, started
@@ -26,7 +28,7 @@ from tf_transformer import experiment, load_recipe
 from tf_transformer.data.lookup import find_pairs
 from tf_transformer.data.prepared import preparing
 from tf_transformer.errors import UserError
-from tf_transformer.experiment import vocabulary
+from tf_transformer.experiment import runner, vocabulary
 from tf_transformer.experiment.corpus import open_source
 from tf_transformer.experiment.resuming import find_beginning
 from tf_transformer.recipe import save_recipe
@@ -185,7 +187,10 @@ def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, undisturbed
 
 
 def test_what_was_prepared_before_a_failure_is_gone_on_with(short, until_it_begins, tmp_path, monkeypatch):
-    """Where nothing was yet, the folder is gone. The disk is full after validation's 4 parts and 4 of training's 24."""
+    """Where nothing was yet, the folder is gone. The disk is full after validation's 4 parts and 4 of training's 24.
+
+    When all is prepared, there is too little memory for the model.
+    """
     made, save_part = itertools.count(), preparing.save_part
 
     def save_eight(*given):
@@ -206,6 +211,12 @@ def test_what_was_prepared_before_a_failure_is_gone_on_with(short, until_it_begi
     saved = []
     monkeypatch.setattr(preparing, "save_part", lambda *given: saved.append(save_part(*given)))
     monkeypatch.setattr(vocabulary, "train_tokenizers", None)
+    with monkeypatch.context() as patch:
+        oom = tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[512,512]")
+        patch.setattr(runner, "make_model", Mock(side_effect=oom))
+        with pytest.raises(UserError, match="^out of memory while the model was made; .* what was prepared is kept$"):
+            experiment.train(short, tmp_path / "run")
+    assert len(saved) == 20
     with pytest.raises(Begun):
         experiment.train(short, tmp_path / "run")
     assert len(saved) == 20

@@ -19,6 +19,7 @@ from tests.runs.conftest import Begun
 from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
+from tf_transformer.commands.train import train
 from tf_transformer.errors import Preempted, UserError
 from tf_transformer.experiment import runner
 from tf_transformer.experiment.averaging import average_checkpoints
@@ -105,6 +106,13 @@ def test_an_order_to_end_that_comes_twice_counts_once(monkeypatch):
         with pytest.raises(Preempted):
             signal.raise_signal(signal.SIGTERM)
     assert went_on
+
+
+def test_sigterm_before_the_first_step_ends_the_command_to_be_given_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "train", lambda *arguments: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(Preempted, match="^stopped by SIGTERM; to go on, give the same command again$"):
+        train(Path("train/recipes/demo.yaml"), run_dir=tmp_path / "run")
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def tokens(run, devices, begin, end):

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -115,6 +116,23 @@ def test_a_training_that_is_stopped_stops_the_sweep_with_its_status(tmp_path, mo
     _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
     with pytest.raises(Preempted, match=r"base-seed1 was stopped \(worker 1 is gone\); .* give the same command again"):
         run_sweep(runs)
+
+
+@pytest.mark.parametrize("signalled", ["os.getpid()", "os.getppid(), os.getpid()"])
+def test_sigterm_while_a_training_starts_stops_the_sweep_with_the_same_status(tmp_path, monkeypatch, signalled):
+    """To the training alone, or to the sweep, which sends it on: no handler is there yet."""
+    program = f"import os, signal, time\nfor each in {signalled},: os.kill(each, signal.SIGTERM)\ntime.sleep(600)"
+    monkeypatch.setattr(running, "COMMAND", [sys.executable, "-c", program])
+    _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
+    with pytest.raises(Preempted, match="^base-seed1 was stopped; to go on, give the same command again"):
+        run_sweep(runs)
+
+
+def test_sigterm_between_trainings_stops_the_sweep_with_the_same_status(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "run_sweep", lambda *arguments: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(Preempted, match="^stopped by SIGTERM; to go on, give the same command again$"):
+        sweep(write(tmp_path), run_dir=tmp_path / "runs")
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def trained(run, **known):

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a process, whatever its main thread is at."""
+"""Ctrl-C ends a process, whatever its main thread is at; so does SIGTERM where the same command goes on."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ BEGINNING = f"""
 import ctypes, gc, os, signal, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from tf_transformer.terminal import ctrl_c
-from tf_transformer.terminal.ctrl_c import ctrl_c_ends
+from tf_transformer.terminal.ctrl_c import ctrl_c_ends, sigterm_preempts
 
 def wait():
     print("begun", flush=True)
@@ -33,13 +33,13 @@ def wait():
 """
 
 
-def interrupted(program: str, handler=signal.default_int_handler) -> tuple[int, str]:
-    """The status and the errors of a program after Ctrl-C."""
+def interrupted(program: str, handler=signal.default_int_handler, number=signal.SIGINT) -> tuple[int, str]:
+    """The status and the errors of a program after Ctrl-C, or another signal."""
     words = [sys.executable, "-c", BEGINNING + "\n ".join(["with ctrl_c_ends():", *program.splitlines()])]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with started(words, **pipes, preexec_fn=partial(signal.signal, signal.SIGINT, handler)) as process:
         assert within(process.stdout.readline) == "begun\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=SECONDS)
         return process.returncode, err
 
@@ -47,6 +47,18 @@ def interrupted(program: str, handler=signal.default_int_handler) -> tuple[int, 
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_a_program_ends_that(what):
     assert interrupted(PROGRAMS[what]) == (130, "")
+
+
+@pytest.mark.parametrize("what", ["drops it", "is in a call of C"])
+def test_sigterm_ends_a_program_that(what):
+    program = PROGRAMS[what].replace("SIGINT", "SIGTERM").replace("\n", "\n ")
+    assert interrupted(f"with sigterm_preempts():\n {program}", number=signal.SIGTERM) == (75, "")
+
+
+def test_sigterm_is_left_to_a_handler_of_its_own():
+    program = "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1.5), sys.exit(7)))\n"
+    for wait in "wait()", "with sigterm_preempts(): wait()":
+        assert interrupted(program + wait, number=signal.SIGTERM) == (7, "")
 
 
 def test_it_cleans_up_first(tmp_path):

@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from tf_transformer.commands.app import app
 from tf_transformer.commands.options import JSON_OPTION
 from tf_transformer.files.whole import written_whole
+from tf_transformer.terminal.ctrl_c import sigterm_preempts
 from tf_transformer.terminal.json_output import print_json
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.process import quiet_tensorflow
@@ -26,6 +27,7 @@ SWEEP_SET_OPTION = typer.Option(
 
 
 @app.command()
+@sigterm_preempts()
 def sweep(
     file: Annotated[
         Path,

@@ -19,6 +19,7 @@ from tf_transformer.commands.options import (
 )
 from tf_transformer.errors import UserError
 from tf_transformer.terminal.arguments import check_is_no_run
+from tf_transformer.terminal.ctrl_c import sigterm_preempts
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.printed_scores import show_scores
 from tf_transformer.terminal.process import keep_what_xla_compiles, quiet_tensorflow
@@ -26,6 +27,7 @@ from tf_transformer.training.freed_memory import keep_freed_memory
 
 
 @app.command()
+@sigterm_preempts()
 def train(
     recipe: Annotated[Path, RECIPE_ARGUMENT],
     overrides: Annotated[list[str] | None, SET_OPTION] = None,

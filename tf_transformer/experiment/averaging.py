@@ -56,7 +56,8 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
             mean += keras.ops.convert_to_numpy(weight)
     for variable, mean in zip(model.weights, total, strict=True):
         variable.assign((mean / last).astype(variable.dtype))  # divided last: of equal weights it gives the same bits
-    with written_whole(run.average, "the average") as partial:
+    # Held, since another command, or the end of the training, may be writing the same file.
+    with run.held(), written_whole(run.average, "the average") as partial:
         model.save(partial)
     return run.average
 

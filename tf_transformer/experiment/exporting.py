@@ -57,12 +57,12 @@ def export_run(
         ...     export_run(run, f"{folder}/savedmodels/small").name
         '1'
     """
-    folder = version_folder(destination)  # refused before anything is loaded
+    version_folder(destination)  # refused before anything is loaded
     runs = [run] if isinstance(run, RunDirectory) else run
     options = load_recipe(runs[0].recipe).evaluation.decoding_options().changed(**(changes or {}))
     translator = make_translator(*load_models(runs), options, half, compiled)
     facts = facts_of_run(runs[0], options) if len(runs) == 1 else facts_of_ensemble(runs, options)
-    return export_saved_model(translator, folder, facts)
+    return export_saved_model(translator, destination, facts)
 
 
 def export_run_ctranslate2(run: RunDirectory, destination: str | os.PathLike, quantization: str | None = None) -> Path:

@@ -53,12 +53,14 @@ class Origin:
         checkpoint: its file.
         model: the model itself, in float32.
         tokenizers: its tokenizers.
+        sha256: the file's checksum as it was loaded; another file may take its place while the data is prepared.
     """
 
     given: str
     checkpoint: Path
     model: SequenceModel
     tokenizers: TokenizerPair
+    sha256: str
 
     def kept_tokenizers(self, recipe: Recipe) -> TokenizerPair | None:
         """Its tokenizers, if a recipe keeps them."""
@@ -66,7 +68,7 @@ class Origin:
 
     def record(self) -> dict[str, Any]:
         """What a run remembers of it."""
-        return {"init_from": self.given, "checkpoint": self.checkpoint.name, "sha256": digest(self.checkpoint)}
+        return {"init_from": self.given, "checkpoint": self.checkpoint.name, "sha256": self.sha256}
 
 
 def begins_from_model(recipe: Recipe, beginning: Beginning) -> bool:
@@ -88,7 +90,8 @@ def open_origin(recipe: Recipe) -> Origin:
             "sizes out, to have what that model has, or begin from another model"
         )
     checkpoint = run.best_checkpoint()
-    return Origin(recipe.init_from, checkpoint, load_model(checkpoint, "float32"), run.load_tokenizers())
+    sha256 = digest(checkpoint)
+    return Origin(recipe.init_from, checkpoint, load_model(checkpoint, "float32"), run.load_tokenizers(), sha256)
 
 
 def _misfits(recipe: Recipe, theirs: Recipe) -> Iterator[str]:

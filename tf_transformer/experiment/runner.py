@@ -46,9 +46,15 @@ from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.loading import identity, load_model
 from tf_transformer.runs.training_lock import LOCK_SECONDS
+from tf_transformer.training.step_faults import telling_out_of_memory
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+MEMORY_ADVICE = (
+    "end other programs that use this memory, choose a smaller model or a larger machine, and give the command again: "
+    "what was prepared is kept"
+)
 
 
 @telling_lost_workers()
@@ -175,10 +181,12 @@ def _train(
     if not beginning.has_state:  # it was told when this training began
         tell_data(recipe, data, row_multiple, console)
     batches = recipe_batches(recipe, data, row_multiple)
-    model = _make_model(training)
+    with telling_out_of_memory(lambda: "while the model was made", MEMORY_ADVICE):
+        model = _make_model(training)
     if origin:
         sets = splits.scored() if chief else {}
-        origins_record = begin_from(origin, model, recipe, tokenizers, sets, console)
+        with telling_out_of_memory(lambda: "while the model of init_from was taken over and scored", MEMORY_ADVICE):
+            origins_record = begin_from(origin, model, recipe, tokenizers, sets, console)
     if chief and not beginning.has_state:
         _write_beginning(training, beginning, model, corpus, splits.corpus_of_also, origins_record)
     del origin  # a whole model

@@ -43,7 +43,8 @@ def free_folder(destination: str | os.PathLike) -> Path:
     """The folder that an export to `destination`, or an import into it, makes, which is `destination` itself.
 
     Raises:
-        UserError: a file is there, or a folder with something in it; or `destination` has no name of its own.
+        UserError: a file is there, a folder with something in it, or a mount point; or `destination` has no name of its
+            own.
 
     Example:
         >>> from tf_transformer.export.destinations import free_folder
@@ -55,6 +56,8 @@ def free_folder(destination: str | os.PathLike) -> Path:
         raise UserError(f"{folder}: has no name of its own; give the name of a new folder")
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: a file, which was not changed; give a new folder")
+    if os.path.ismount(os.path.realpath(folder)):  # it can't be renamed to
+        raise UserError(f"{folder}: a mount point; give a new folder in it")
     if folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder}: the folder is not empty and was not changed; give a new one")
     return folder

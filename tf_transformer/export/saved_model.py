@@ -54,8 +54,16 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike, f
     import tensorflow as tf
 
     folder = version_folder(destination)
+
+    def next_version() -> Path:
+        """Where another export has made this version meanwhile; refused if it was asked for by its number."""
+        nonlocal folder
+        folder = version_folder(destination)
+        return folder
+
+    errors = OSError, tf.errors.OpError
     # A server that watches the folder never sees half a version.
-    with folder_written_new(folder, "the SavedModel", errors=(OSError, tf.errors.OpError)) as partial:
+    with folder_written_new(folder, "the SavedModel", errors=errors, other=next_version) as partial:
         exported = tf.Module()
         exported.translator = translator
         for name, function in translator.functions.items():

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -23,6 +23,9 @@ AGAIN = "fix that, and give the command again"
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 # And those that sync no folders, such as VirtualBox's shared ones.
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+# And what they say of a folder that is to get a name which another with files in it has.
+_TAKEN = {errno.EEXIST, errno.ENOTEMPTY}
 
 
 @contextmanager
@@ -217,15 +220,20 @@ def folder_written_whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def folder_written_new(
-    path: Path, what: str, advice: str = "", errors: tuple[type[Exception], ...] = (OSError,)
+    path: Path,
+    what: str,
+    advice: str = "",
+    errors: tuple[type[Exception], ...] = (OSError,),
+    other: Callable[[], Path] | None = None,
 ) -> Iterator[Path]:
     """Gives a folder beside `path` to be filled, which then gets its name: nobody ever loads half of it.
 
     Args:
-        path: the folder, which is not there yet or is empty; its parents are made.
+        path: the folder, which is not there yet or is empty, or a link to such a one; its parents are made.
         what: what it is called in an error's message.
         advice: what the message tells to do, if anything.
         errors: what tells that it can't be written.
+        other: gives another name in the same folder, where `path` was taken meanwhile; without it that is an error.
 
     Raises:
         UserError: it can't be written; nothing of it is left.
@@ -238,12 +246,20 @@ def folder_written_new(
         >>> (folder / "weights").read_text()
         'whole'
     """
+    target = Path(os.path.realpath(path))  # what a link names; the link itself can't become a folder
     # With a random part: in containers with one host name each process may be number 1, and one may have been killed.
-    partial = path.with_name(f"{_own_name(path)}-{secrets.token_hex(4)}")
+    partial = target.with_name(f"{_own_name(target)}-{secrets.token_hex(4)}")
     try:
         partial.mkdir(parents=True)
         yield partial
-        partial.rename(path)
+        while True:
+            try:
+                partial.rename(target)
+                break
+            except OSError as error:
+                if other is None or error.errno not in _TAKEN:
+                    raise
+                target = Path(os.path.realpath(other()))
     except errors as error:
         to_do = f"; {advice}" if advice else ""
         raise UserError(f"{path}: {what} can't be written: {why_not_written(error)}{to_do}") from None

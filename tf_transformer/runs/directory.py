@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import OutOfMemory, UserError
 from tf_transformer.files.as_json import as_json, escaped, read_object
 from tf_transformer.files.whole import written_whole
 from tf_transformer.runs.training_lock import check_can_be_locked, is_probe, training_lock
@@ -146,17 +146,19 @@ class RunDirectory:
 
     @contextmanager
     def removed_on_failure(self) -> Iterator[None]:
-        """Within it, a failure before the training has begun removes the folder, so that it is in nobody's way.
+        """Within it, a user's mistake before the training has begun removes the folder, so that it is in nobody's way.
 
-        What was prepared stays where the system failed, as by a full disk: the same command is going to be given again.
+        After any other failure, such as a full disk, too little memory or a lost worker, the same command is going to
+        be given again: then the folder is removed only if nothing was prepared yet.
         """
         try:
             yield
         except Exception as error:
-            by_system = isinstance(error, OSError) or isinstance(error.__context__, OSError)
+            by_system = isinstance(error, OutOfMemory) or isinstance(error.__context__, OSError)
+            mistake = isinstance(error, UserError) and not by_system
             # A vocabulary, or pairs that are tokenised, if only a part of them.
             prepared = itertools.chain(self.prepared.glob("tokenizer"), self.prepared.glob("*/*.np[yz]"))
-            if not (self.recipe.exists() or (by_system and any(prepared))):
+            if not self.recipe.exists() and (mistake or not any(prepared)):
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
 

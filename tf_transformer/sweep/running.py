@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from tf_transformer.sweep.results import Scores, in_words
 from tf_transformer.sweep.settings import Run
 
 LAST_LINES = 3  # of a run that failed, to be shown
+# How a training ends that SIGTERM has stopped; in the latter way before it heeds the signal, as it starts.
+STOPPED = os.EX_TEMPFAIL, -signal.SIGTERM
 
 # Settings of `data` that change no pair.
 BATCHING = ("data.batch_tokens", "data.max_length", "data.max_ratio", *PLACES)
@@ -143,7 +146,7 @@ def _train(run: Run) -> None:
         except BaseException as told_to_end:
             process.terminate()  # it saves its state
             status = process.wait()
-            if not (isinstance(told_to_end, SystemExit) and status == os.EX_TEMPFAIL):
+            if not (isinstance(told_to_end, SystemExit) and status in STOPPED):
                 raise
         finally:
             process.kill()  # it has ended, unless a second signal has come
@@ -151,6 +154,7 @@ def _train(run: Run) -> None:
     if status:
         # A library or the system may have written what is not UTF-8, such as a file's name.
         last = " / ".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LAST_LINES:])
-        if status == os.EX_TEMPFAIL:
-            raise Preempted(f"{run.name} was stopped ({last}); to go on, give the same command again")
+        if status in STOPPED:
+            why = f" ({last})" if last else ""
+            raise Preempted(f"{run.name} was stopped{why}; to go on, give the same command again")
         raise UserError(f"{run.name} ended with status {status} ({last}); fix that, and give the same command again")

@@ -1,4 +1,7 @@
-"""Makes Ctrl-C end the command within about a second at any time. Imports only the standard library."""
+"""Makes Ctrl-C, and SIGTERM where the same command goes on, end it within about a second at any time.
+
+Imports only the standard library until a signal comes.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +48,10 @@ def ctrl_c_ends() -> Iterator[None]:
 
     def watch() -> None:
         while number := os.read(reading, 1):
-            if number[0] == signal.SIGINT and signal.getsignal(signal.SIGINT) is interrupt:
+            status = {interrupt: STATUS, _preempt: os.EX_TEMPFAIL}.get(signal.getsignal(number[0]))
+            if status is not None:
                 time.sleep(GRACE_SECONDS)
-                os._exit(STATUS)
+                os._exit(status)
         os.close(reading)
 
     reading, writing = os.pipe()
@@ -65,3 +69,27 @@ def ctrl_c_ends() -> Iterator[None]:
         signal.set_wakeup_fd(before)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.close(writing)  # which ends the thread
+
+
+@contextmanager
+def sigterm_preempts() -> Iterator[None]:
+    """Within it, or in a command that it decorates, SIGTERM raises `Preempted`: the same command, given again, goes on.
+
+    Inside of `ctrl_c_ends` the process has one second to clean up then, as after Ctrl-C. Whoever sets a handler of its
+    own, as a training does that saves its state, has all the time that it takes. Where SIGTERM is handled or ignored
+    already, it stays so.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _preempt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _preempt(number: int, frame: FrameType | None) -> None:
+    from tf_transformer.errors import Preempted
+
+    raise Preempted("stopped by SIGTERM; to go on, give the same command again")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from tf_transformer.errors import UserError, reason
+from tf_transformer.errors import OutOfMemory, UserError, reason
 from tf_transformer.training.optimizer import gradient_norm
 from tf_transformer.training.step_count import StepCounter, steps_taken
 
@@ -23,6 +23,25 @@ ADVICE = (
     "lower learning rate, more training.warmup_steps or training.clip_norm"
 )
 TOLD = 5  # pairs named in the message; the file has all
+
+
+@contextmanager
+def telling_out_of_memory(where: Callable[[], str], advice: str) -> Iterator[None]:
+    """Within it, running out of memory is an `OutOfMemory`, of one line.
+
+    Args:
+        where: says at what it happened; called only then.
+        advice: what the message tells to do.
+    """
+    import tensorflow as tf
+
+    try:
+        yield
+    except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+        of_disk = not (isinstance(error, MemoryError) or re.search("OOM|out of memory", str(error), re.IGNORECASE))
+        if of_disk:
+            raise
+        raise OutOfMemory(f"out of memory {where()}; {advice}") from error
 
 
 class StepFaults(StepCounter):
@@ -55,25 +74,22 @@ class StepFaults(StepCounter):
 
     @contextmanager
     def told(self, model: keras.Model) -> Iterator[None]:
-        """Within it, running out of memory is a UserError."""
-        import tensorflow as tf
+        """Within it, running out of memory is an `OutOfMemory`."""
 
-        try:
-            yield
-        except tf.errors.ResourceExhaustedError as error:
-            if not re.search("OOM|out of memory", str(error), re.IGNORECASE):  # but a disk's space
-                raise
+        def where() -> str:
             if self._validates:
-                where = "in validation"
-            else:
-                step = steps_taken(model) + 1
-                (source_ids, target_ids), _ = self._batch(step)
-                shapes = f"{_shape(source_ids)} source and {_shape(target_ids)} target ids"
-                where = f"at step {step:,}, whose batch has {shapes}"
-            raise UserError(
-                f"out of memory {where}; lower data.batch_tokens, raise training.gradient_accumulation (which computes "
-                "a batch in parts), or drop long pairs with data.max_length"
-            ) from error
+                return "in validation"
+            step = steps_taken(model) + 1
+            (source_ids, target_ids), _ = self._batch(step)
+            shapes = f"{_shape(source_ids)} source and {_shape(target_ids)} target ids"
+            return f"at step {step:,}, whose batch has {shapes}"
+
+        advice = (
+            "lower data.batch_tokens, raise training.gradient_accumulation (which computes a batch in parts), or drop "
+            "long pairs with data.max_length"
+        )
+        with telling_out_of_memory(where, advice):
+            yield
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         super().on_train_batch_end(batch, logs)

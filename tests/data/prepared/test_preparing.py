@@ -1,6 +1,7 @@
 """Prepared pairs: the same as the text has, made once, and made anew when they must be."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,6 +134,31 @@ def test_a_copied_corpus_is_looked_at_but_not_tokenised_again(tmp_path, console,
     monkeypatch.setattr(preparing, "fingerprint", None)
     prepare(TextFiles(source, target), tmp_path / "store" / "train")
     PreparedPairs(tmp_path / "store" / "train")
+
+
+def test_interrupted_as_it_notes_a_copied_corpus_nothing_is_damaged(tmp_path, console, monkeypatch):
+    """After none, one or two of the three files that it writes then."""
+    source, target = write_pairs(tmp_path, numbered(50))
+    prepare(TextFiles(source, target), tmp_path / "store" / "train")
+    monkeypatch.setattr(preparing, "make_part", None)
+    monkeypatch.setattr(preparing, "write_checksums", None)
+    replace = Path.replace
+    for written in range(3):
+        os.utime(source, ns=(written, written))
+        left = iter(range(written))
+
+        def interrupted(path, target, left=left):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return replace(path, target)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Path, "replace", interrupted)
+            prepare(TextFiles(source, target), tmp_path / "store" / "train")
+        PreparedPairs(tmp_path / "store" / "train")
+        prepare(TextFiles(source, target), tmp_path / "store" / "train", console=console)
+        PreparedPairs(tmp_path / "store" / "train")
+    assert console.file.getvalue() == ""
 
 
 def test_other_text_of_the_same_size_is_noticed(tmp_path, console):

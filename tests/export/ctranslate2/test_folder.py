@@ -64,6 +64,17 @@ def test_a_folder_without_a_name_of_its_own_is_refused(tmp_path, monkeypatch, fo
         free_folder(folder)
 
 
+def test_a_mount_point_is_refused(tmp_path, monkeypatch):
+    """Also where a link names it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (tmp_path / "link").symlink_to(disk)
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == os.path.realpath(disk))
+    for folder in disk, tmp_path / "link":
+        with pytest.raises(UserError, match="a mount point; give a new folder in it"):
+            free_folder(folder)
+
+
 def test_a_failure_leaves_nothing_behind(separate, tmp_path):
     class FullDisk(TokenizerPair):
         def save(self, directory):
