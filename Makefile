@@ -19,10 +19,10 @@ NOTEBOOK := docs/tutorials/transformer
 help:
 	@echo "make demo       train, score and export a small model in minutes"
 	@echo "make test       lint, and run the tests of every part"
-	@echo "make test-thorough  run further cases, which take long for what they show"
-	@echo "make test-slow  run the slow tests: real corpora, long trainings"
+	@echo "make test-thorough  run slower tests of rarer cases"
+	@echo "make test-slow  run the slow tests: real corpora, long training runs"
 	@echo "make test-beam  run the tests that need Apache Beam, in an environment of their own"
-	@echo "make test-marian  hold OPUS-MT models to the transformers library, in an environment of its own"
+	@echo "make test-marian  compare OPUS-MT models with the transformers library, in an environment of its own"
 	@echo "make test-argos   have Argos Translate install and use packages, in an environment of its own"
 	@echo "make bench-decode RUN=... SOURCE=...  time decoding beside its peers (benchmarks/README.md)"
 	@echo "make bench-train RECIPE=...           time training beside its peers (benchmarks/README.md)"

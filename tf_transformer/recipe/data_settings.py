@@ -156,7 +156,9 @@ class DataSettings(Settings):
     )
     batch_tokens: Count = Field(4096, description="most tokens on a side of a batch, padding counted")
     prepared: Text | None = Field(
-        None, description="folder of the tokenised pairs, which trainings may share; null for one in the run's folder"
+        None,
+        description="folder of the tokenised pairs, which training runs can share; null: a folder in the run's folder, "
+        "removed at the end",
     )
     shuffle_buffer: Count | None = Field(None, description="no longer used: each epoch shuffles all pairs")
 

@@ -92,7 +92,9 @@ class ModelSettings(Settings):
         0.0, description="weight of a loss by which a parser's encoder learns the tree, with tree_state"
     )
     alignment_head: Head = Field(
-        None, description="layer of the decoder and head, from 0, that is the alignment, and learns data.alignments"
+        None,
+        description="[decoder layer, head], counted from 0, that learns data.alignments and gives a translation's "
+        "alignment; null: with alignments the first head of the next-to-last layer, otherwise the mean of all heads",
     )
     max_length: Count = Field(512, description="longest sequence that the model can process")
     share_embeddings: Literal[SHARING] = Field("all", description="which embedding and projection matrices are shared")
@@ -249,7 +251,9 @@ class EvaluationSettings(Settings):
     beam_size: Count = Field(4, description="number of hypotheses in the beam")
     alpha: NotNegative = Field(0.6, le=RANGES["alpha"][1], description="strength of the length penalty")
     length_offset: NotNegative = Field(
-        5.0, le=RANGES["length_offset"][1], description="number added to the length in the length penalty"
+        5.0,
+        le=RANGES["length_offset"][1],
+        description="the 5 in the length penalty ((5 + length) / 6)^alpha; the 6 is this number plus 1",
     )
     extra_length: CountOrZero = Field(50, description="tokens a translation may have beyond its source's")
     no_repeat_ngram_size: CountOrZero = Field(
@@ -326,7 +330,7 @@ class Recipe(Settings):
 
 
 def _with_alignment_head(model: Any, data: Any) -> Any:
-    """A recipe's section `model`; with alignments to learn, the first head of the last layer but one learns them."""
+    """A recipe's section `model`; with alignments to learn, the first head of the next-to-last layer learns them."""
     if not isinstance(model, dict) or not isinstance(data, dict) or model.get("alignment_head") is not None:
         return model
     train = data.get("train")
