@@ -67,10 +67,10 @@ async def translate_documents(
 
 
 async def without_blocking(characters: int, work: Callable[..., T], *arguments: Any) -> T:
-    """Calls what splits or joins so many characters, in a thread if other requests would wait for it.
+    """Calls what splits, joins or writes so many characters, in a thread if other requests would wait for it.
 
     Args:
-        characters: of all texts.
+        characters: of all texts, or bytes of arrays.
         work: what is called.
         *arguments: what with.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tf_transformer.server.models import ServedModel, tokens_of
-from tf_transformer.server.predict_json import inputs_of, outputs_as_json
+from tf_transformer.server.predict_json import inputs_of, written
 from tf_transformer.server.requests import Refusal, check_key, note, parse_json, read_body, unless_gone
+from tf_transformer.server.texts import without_blocking
 from tf_transformer.server.versions import DEFAULT_SIGNATURES
 from tf_transformer.translation.texts import Translation
 
@@ -96,10 +96,11 @@ async def predict(request: Request) -> Response:
         _check_size(inputs, model)
         outputs = await unless_gone(request, model.call(name, **inputs))
         note(request, model.name, texts)
-    if sum(array.nbytes for array in outputs.values()) > MOST_OUTPUT:
+    size = sum(array.nbytes for array in outputs.values())
+    if size > MOST_OUTPUT:
         raise Refusal(413, "the answer would be too large; send fewer or shorter texts")
-    answer = outputs_as_json(outputs, in_rows)
-    return Response(json.dumps(answer, ensure_ascii=False), media_type="application/json")
+    answer = await without_blocking(size, written, outputs, in_rows)
+    return Response(answer, media_type="application/json")
 
 
 def _model(request: Request) -> ServedModel:
