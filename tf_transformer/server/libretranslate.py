@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.requests import Request
@@ -107,16 +108,28 @@ async def _parameters(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         return parse_json(body)
-    asked: dict[str, Any] = dict(request.query_params)
+    asked = _values(request.query_params.multi_items())
     if kind == "multipart/form-data":
         raise Refusal(415, "multipart forms are not read; send JSON, or a form as application/x-www-form-urlencoded")
     from urllib.parse import parse_qsl
 
     try:
-        form = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
+        most = request.app.state.settings.max_texts + 100
+        form = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=most)
     except ValueError as error:
         raise Refusal(400, f"the form can't be read: {error}") from None
-    return asked | dict(form)
+    return asked | _values(form)
+
+
+def _values(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The values of a form or an address by name; several `q` are a list, as in JSON."""
+    given: dict[str, list[str]] = {}
+    for name, value in pairs:
+        given.setdefault(name, []).append(value)
+    for name, values in given.items():
+        if name != "q" and len(set(values)) > 1:
+            raise Refusal(400, f"{name} is given {len(values)} times, with different values; give it once")
+    return {name: values if name == "q" and len(values) > 1 else values[0] for name, values in given.items()}
 
 
 def _required(asked: dict[str, Any], name: str) -> Any:
