@@ -244,6 +244,17 @@ def test_all_heads_are_drawn_by_tensorboard_s_own_code(open_page):
     assert saved.value.suggested_filename.endswith(".png")
 
 
+def test_an_address_keeps_no_earlier_sentence(open_page):
+    page = open_page(SENTENCE)
+    page.click("#tab-attention")
+    page.click("[name=view-lines]")
+    page.wait_for_selector(".attention .lines path")
+    comes(page, lambda: "a.view=lines" in page.url)
+    page.click("#clear")
+    translated(page, "")
+    assert "a.view=lines" in page.url and "house" not in page.url
+
+
 def test_attention_is_not_drawn_while_it_is_hidden(open_page):
     """Which would tell the console of widths that are no numbers."""
     page = open_page(SENTENCE)
