@@ -327,7 +327,12 @@ function askForKey() {
 
 byId('key').addEventListener('submit', (event) => {
   event.preventDefault();
-  useKey(byId('key').elements.key.value);
+  try {
+    useKey(byId('key').elements.key.value);
+  } catch (error) {
+    say(error.message, true);
+    return askForKey();
+  }
   byId('key').hidden = true;
   translate();
 });
