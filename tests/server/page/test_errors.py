@@ -98,6 +98,20 @@ def test_a_server_that_wants_a_key_is_asked_for_it(failing):
     assert keys[:3] == [None, "Bearer wrong", "Bearer right"]
 
 
+def test_a_late_failure_opens_no_offer(failing):
+    page, held = failing(), []
+    page.route("**/page/sentence", lambda route: held.append(route))
+    page.fill("#source", SENTENCE)
+    translated(page, GERMAN)
+    word(page, "Haus").click()
+    page.wait_for_selector("#offer:has-text('Asking the model')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#offer", state="hidden")
+    held[0].fulfill(**refusal(400, "out of order"))
+    page.wait_for_selector("#status:has-text('Out of order.')")
+    assert page.locator("#offer").is_hidden()
+
+
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 

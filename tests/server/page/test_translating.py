@@ -196,6 +196,8 @@ def test_copying_gives_the_translation(open_page, server):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
     page.click("#copy")
     comes(page, lambda: page.evaluate("navigator.clipboard.readText()") == GERMAN)
+    page.click("#copy")  # while it says that it has copied
+    comes(page, lambda: page.inner_text("#copy") == "Copy")
     page.context.clear_permissions()
 
 

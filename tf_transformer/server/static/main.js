@@ -352,7 +352,7 @@ byId('clear').addEventListener('click', () => {
 });
 
 async function copied(button, value) {
-  const name = button.textContent;
+  const name = (button.dataset.name ??= button.textContent); // which is "Copied" for a while
   try {
     await navigator.clipboard.writeText(value);
   } catch {
