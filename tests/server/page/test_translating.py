@@ -82,6 +82,21 @@ def test_alternatives_are_those_of_the_model_with_their_scores(open_page, server
     translated(page, GERMAN)
 
 
+def test_a_newer_version_is_told_and_asked_anew(open_page):
+    page, asked = open_page(SENTENCE), []
+    page.wait_for_selector(".alternatives")
+    page.on("request", lambda request: asked.append(request.url))
+
+    def newer(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | {"version": 2})
+
+    page.route("**/page/translate", newer)
+    page.fill("#source", f"{SENTENCE} ")
+    page.wait_for_selector("#served:has-text('version 2')")
+    comes(page, lambda: any(url.endswith("/page/sentence") for url in asked))
+
+
 # -- words ----
 
 
