@@ -44,6 +44,22 @@ def test_a_form_is_json(client):
     assert client.post("/translate", params=form).json() == {"translatedText": TARGETS[2]}
 
 
+@pytest.mark.parametrize("where", ["data", "params"])
+def test_several_texts_in_a_form(client, where):
+    form = {"q": SOURCES[:3], "source": "en", "target": ["de", "de"]}
+    assert client.post("/translate", **{where: form}).json() == {"translatedText": TARGETS[:3]}
+    answer = client.post("/translate", **{where: form | {"target": ["de", "fr"]}})
+    told = "target is given 2 times, with different values; give it once"
+    assert (answer.status_code, answer.json()) == (400, {"error": told})
+
+
+def test_as_many_texts_in_a_form_as_in_json(client):
+    form = {"q": [""] * 256, "source": "en", "target": "de"}
+    assert client.post("/translate", data=form).json() == {"translatedText": [""] * 256}
+    answer = client.post("/translate", data=form | {"q": [""] * 257})
+    assert (answer.status_code, answer.json()["error"]) == (400, "q has 257 texts; at most 256 are allowed")
+
+
 def test_auto_is_the_one_source_language_and_says_that_nothing_was_detected(client):
     detected = {"confidence": 0.0, "language": "en"}
     one = translate(client, q=SOURCES[0], source="auto").json()

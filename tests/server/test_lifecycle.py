@@ -231,6 +231,9 @@ class Versions:
             raise RuntimeError("can't start new thread")
         return {1: None, 2: None}
 
+    def free_replaced(self):
+        pass
+
     def load_newest(self):
         self.number = 1 if self.number is None else 2
 

@@ -3,14 +3,17 @@
 import asyncio
 import json
 import shutil
+import threading
+import weakref
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.bounded import eventually
+from tests.bounded import SECONDS, begun, eventually
 from tests.server.running import client_of, save_echo, serving_here, until
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
@@ -18,12 +21,18 @@ from tf_transformer.files.model_formats import OPTIONS_FILE
 from tf_transformer.server import lifecycle
 from tf_transformer.server import models as served
 from tf_transformer.server.app import create_app
+from tf_transformer.server.batching import BatchLimits
 from tf_transformer.server.libretranslate import _model_for
 from tf_transformer.server.models import Models, Source, find_source
 from tf_transformer.server.requests import Refusal
 from tf_transformer.server.running import listen
 from tf_transformer.server.settings import Settings
-from tf_transformer.server.versions import SavedModelVersion, Version
+from tf_transformer.server.versions import (
+    DEFAULT_SIGNATURES,
+    SavedModelVersion,
+    Version,
+    _translate_signature,
+)
 from tf_transformer.translation.signature_options import OPTION_TYPES
 from tf_transformer.translation.texts import Translation
 
@@ -64,7 +73,7 @@ def test_another_programs_translate_can_be_called(tmp_path):
     model = Models([Source("other", tmp_path)])["other"]
     model.load_newest()
     assert not model.version.translates
-    assert asyncio.run(model.call("translate", x=["a dog"]))["y"].tolist() == [b"A DOG"]
+    assert asyncio.run(model.call(model.version, "translate", x=["a dog"]))["y"].tolist() == [b"A DOG"]
     model.batcher.stop()
 
 
@@ -109,6 +118,13 @@ def test_a_model_that_vanished_since_the_command_looked_is_not_ready(tmp_path):
     model.batcher.stop()
 
 
+def put(version):
+    """What looks like a SavedModel."""
+    version.with_suffix(".new").mkdir()
+    (version.with_suffix(".new") / "saved_model.pb").touch()
+    version.with_suffix(".new").rename(version)
+
+
 class Odd(Version):
     """Version 2 fails when it is asked for the first time."""
 
@@ -124,24 +140,67 @@ def test_after_a_version_that_fails_a_later_one_is_taken_up(tmp_path, monkeypatc
     monkeypatch.setattr(served, "load_version", Odd)
     monkeypatch.setattr(lifecycle, "WATCH_SECONDS", 0.01)
 
-    def add(number):
-        (tmp_path / number).mkdir()
-        (tmp_path / number / "saved_model.pb").touch()
-
-    add("1")
+    put(tmp_path / "1")
     model = (models := Models([Source("odd", tmp_path)]))["odd"]
     with (
         serving_here(create_app(models, Settings())) as (_, port),
         client_of(f"http://127.0.0.1:{port}") as client,
     ):
         until(f"http://127.0.0.1:{port}/health/ready", 200)
-        add("2")
+        put(tmp_path / "2")
         eventually(lambda: "can't be served (out of order); version 1 stays" in caplog.text)
         assert model.number == 1
-        add("3")
+        put(tmp_path / "3")
         eventually(lambda: model.number == 3)
         answer = client.post("/translate", json={"q": "a", "source": "und", "target": "und"})
         assert answer.json() == {"translatedText": "3"}
+
+
+class Held(Version):
+    """Says its number; version 1 says it once it is let go."""
+
+    translates, languages = True, ("en", "de")
+    signatures = MappingProxyType(dict.fromkeys(DEFAULT_SIGNATURES, _translate_signature()))
+    go, began = threading.Event(), threading.Semaphore(0)
+
+    def translate(self, texts, options):
+        if self.folder.name == "1" and b"a" in texts:  # and not when it is warmed up
+            self.began.release()
+            assert self.go.wait(SECONDS)
+        return [Translation(self.folder.name, 0.0, False) for _ in texts]
+
+
+def test_requests_that_wait_are_answered_by_the_version_that_they_came_for(tmp_path, monkeypatch):
+    """Also those behind others, which no thread had begun when a newer version was loaded. Then the old one goes."""
+    monkeypatch.setattr(served, "load_version", Held)
+    monkeypatch.setattr(lifecycle, "WATCH_SECONDS", 0.01)
+    put(tmp_path / "1")
+    model = (models := Models([Source("held", tmp_path)], BatchLimits(items=1)))["held"]
+    with (
+        serving_here(create_app(models, Settings())) as (_, port),
+        client_of(url := f"http://127.0.0.1:{port}") as client,
+    ):
+        until(f"{url}/health/ready", 200)
+        old = weakref.ref(model.version)
+        asked = {
+            "/v1/models/held/versions/1:predict": {"instances": ["a"]},
+            "/translate": {"q": "a", "source": "en", "target": "de"},
+            "/page/translate": {"model": "held", "text": "a"},
+        }
+        first = [begun(lambda: client.post("/translate", json=asked["/translate"])) for _ in range(2)]
+        assert all(Held.began.acquire(timeout=SECONDS) for _ in first)  # both threads are at work
+        waiting = {path: begun(lambda path=path: client.post(path, json=asked[path])) for path in asked}
+        eventually(lambda: len(model.batcher) == 3)
+        put(tmp_path / "2")
+        eventually(lambda: model.number == 2)
+        Held.go.set()
+        found = {path: answer.result(SECONDS).json() for path, answer in waiting.items()}
+        assert found["/v1/models/held/versions/1:predict"]["predictions"][0]["translation"] == "1"
+        assert found["/translate"] == {"translatedText": "1"}
+        assert (found["/page/translate"]["parts"][1]["text"], found["/page/translate"]["version"]) == ("1", 1)
+        late = client.post("/page/translate", json=asked["/page/translate"]).json()
+        assert (late["parts"][1]["text"], late["version"]) == ("2", 2)
+        eventually(lambda: old() is None and not model._replaced)
 
 
 class Speaking(Version):
@@ -178,14 +237,14 @@ def test_the_model_for_exactly_these_languages_goes_first(asked, name):
         with pytest.raises(Refusal, match="does not detect languages"):
             _model_for(models, *asked)
     else:
-        assert _model_for(models, *asked).name == name
+        assert _model_for(models, *asked)[0].name == name
 
 
 @pytest.mark.parametrize("text", ["ä€😀", "ä€😀".encode()])
 def test_characters_are_counted_and_not_bytes(text):
     models = Models([Source("demo", None, 1)])
     models["demo"].version = Speaking("und", "und")
-    asyncio.run(models["demo"].translate([text]))
+    asyncio.run(models["demo"].translate(models["demo"].version, [text]))
     models["demo"].batcher.stop()
     families = text_string_to_metric_families(models.metrics.text()[0].decode())
     counted = {sample.name: sample.value for family in families for sample in family.samples}

@@ -30,13 +30,13 @@ def translated(text: str, others: dict[str, list[str]], **options) -> tuple[Tran
     """What a model makes of a text that copies, with others in turn for some sentences; and what it was asked for."""
     asked = {}
 
-    async def translate(sentences, **given):
+    async def translate(version, sentences, **given):
         asked.update(given)
         return [Translation(each, 0.0, False, [(text, 0.0) for text in others.get(each, [])]) for each in sentences]
 
     limits = SimpleNamespace(limits=SimpleNamespace(queue=1024))
-    model = SimpleNamespace(version=SimpleNamespace(languages=("en", "de")), batcher=limits, translate=translate)
-    (found,) = asyncio.run(translate_documents(model, [text], **options))
+    model, version = SimpleNamespace(batcher=limits, translate=translate), SimpleNamespace(languages=("en", "de"))
+    (found,) = asyncio.run(translate_documents(model, version, [text], **options))
     return found, asked
 
 

@@ -5,18 +5,27 @@ import http.client
 import json
 import subprocess
 import sys
+import time
+from types import MappingProxyType
 
 import httpx
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
 
 from serving import client as serving_client
-from tests.bounded import SECONDS
+from tests.bounded import SECONDS, begun
 from tests.export.model_server import Model, serve
 from tests.export.test_serving import INPUTS, SERVING, SOURCES, TARGETS, inputs_of
+from tests.server.running import client_of, serving_here, until
+from tf_transformer.server import models as served
 from tf_transformer.server import predict_json
+from tf_transformer.server.app import create_app
+from tf_transformer.server.models import Models, Source
 from tf_transformer.server.requests import Refusal
+from tf_transformer.server.settings import Settings
+from tf_transformer.server.versions import Version
 from tf_transformer.translation.signature_options import OPTION_TYPES
 
 
@@ -147,6 +156,41 @@ def test_numbers_of_other_programs_models(dtype, values):
 def test_numbers_that_an_input_does_not_take(dtype, value, told):
     with pytest.raises(Refusal, match=told):
         predict_json.inputs_of({"inputs": [value]}, signature_of(dtype))
+
+
+class Numbers(Version):
+    """A version whose one signature gives very many numbers."""
+
+    translates = False
+    signatures = MappingProxyType({"numbers": signature_of(tf.float32)})
+    numbers = np.random.default_rng(1).normal(size=(3, 50_001)).astype(np.float32)
+
+    def translate(self, texts, options):
+        raise NotImplementedError
+
+    def call(self, signature, inputs):
+        return {"x": self.numbers}
+
+
+def test_a_large_answer_holds_no_other_request_up(tmp_path, monkeypatch):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").touch()
+    monkeypatch.setattr(served, "load_version", Numbers)
+    with (
+        serving_here(create_app(Models([Source("odd", tmp_path)]), Settings())) as (_, port),
+        client_of(url := f"http://127.0.0.1:{port}") as client,
+        client_of(url) as other,
+    ):
+        until(f"{url}/health/ready", 200)
+        asked, began, waits = {"signature_name": "numbers", "inputs": {"x": [1]}}, time.perf_counter(), []
+        answer = begun(lambda: client.post("/v1/models/odd:predict", json=asked))
+        while not answer.done():
+            asking = time.perf_counter()
+            other.get("/health/live")
+            waits.append(time.perf_counter() - asking)
+        assert max(waits) < (time.perf_counter() - began) / 2
+        expected = [[float(str(number)) for number in row] for row in Numbers.numbers]
+        assert answer.result(SECONDS).json() == {"outputs": expected}
 
 
 def with_options(**changes):

@@ -178,7 +178,9 @@ class Batcher:
                 first = min(ready, key=lambda item: item.turn)
                 batch = self._joined(first, ready)
                 left = first.since + self.limits.wait - time.monotonic()
+                del first  # as in `_run`
                 if left > 0 and self._busy and not self._is_full(batch):
+                    del batch
                     self._changed.wait(left)
                     continue
                 taken = set(map(id, batch))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.requests import Request
@@ -12,6 +13,7 @@ from tf_transformer.languages import UNKNOWN_LANGUAGE, language_name
 from tf_transformer.server.models import Models, ServedModel
 from tf_transformer.server.requests import Refusal, check_key, check_text, note, parse_json, read_body, unless_gone
 from tf_transformer.server.texts import translate_documents
+from tf_transformer.server.versions import Version
 
 FORMATS = ("text", "html")
 MAX_ALTERNATIVES = 10
@@ -41,14 +43,14 @@ async def translate(request: Request) -> JSONResponse:
         raise Refusal(400, f"format is {text_format!r}; choose text or html")
     alternatives = _alternatives(asked.get("alternatives"))
     protect = _flag(asked.get("protect"), "protect")
-    model = _model_for(request.app.state.models, source, target)
+    model, version = _model_for(request.app.state.models, source, target)
 
-    translating = translate_documents(model, texts, text_format == "html", alternatives, protect)
+    translating = translate_documents(model, version, texts, text_format == "html", alternatives, protect)
     results = await unless_gone(request, translating)
     note(request, model.name, texts, [result.text for result in results])
     answer: dict[str, Any] = {"translatedText": [result.text for result in results]}
     if source == "auto":
-        found = {"confidence": NOT_DETECTED, "language": model.version.languages[0]}
+        found = {"confidence": NOT_DETECTED, "language": version.languages[0]}
         answer["detectedLanguage"] = [found] * len(texts)
     if alternatives:
         answer["alternatives"] = [result.others for result in results]
@@ -107,16 +109,28 @@ async def _parameters(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         return parse_json(body)
-    asked: dict[str, Any] = dict(request.query_params)
+    asked = _values(request.query_params.multi_items())
     if kind == "multipart/form-data":
         raise Refusal(415, "multipart forms are not read; send JSON, or a form as application/x-www-form-urlencoded")
     from urllib.parse import parse_qsl
 
     try:
-        form = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
+        most = request.app.state.settings.max_texts + 100
+        form = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=most)
     except ValueError as error:
         raise Refusal(400, f"the form can't be read: {error}") from None
-    return asked | dict(form)
+    return asked | _values(form)
+
+
+def _values(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The values of a form or an address by name; several `q` are a list, as in JSON."""
+    given: dict[str, list[str]] = {}
+    for name, value in pairs:
+        given.setdefault(name, []).append(value)
+    for name, values in given.items():
+        if name != "q" and len(set(values)) > 1:
+            raise Refusal(400, f"{name} is given {len(values)} times, with different values; give it once")
+    return {name: values if name == "q" and len(values) > 1 else values[0] for name, values in given.items()}
 
 
 def _required(asked: dict[str, Any], name: str) -> Any:
@@ -159,8 +173,11 @@ def _flag(given: Any, name: str) -> bool:
     return known[given]
 
 
-def _model_for(models: Models, source: str, target: str) -> ServedModel:
-    """The model for a pair of languages; of one for `de` also for `de-AT`, which one for `de-AT` goes before."""
+def _model_for(models: Models, source: str, target: str) -> tuple[ServedModel, Version]:
+    """The model for a pair of languages, and its version.
+
+    One for `de` is also one for `de-AT`, which one for `de-AT` goes before.
+    """
     pairs = models.pairs()
     fitting = [pair for pair in pairs if _fits(pair[1], target) and (source == "auto" or _fits(pair[0], source))]
     for side, asked in ((1, target), (0, source)):

@@ -96,6 +96,7 @@ class Lifecycle:
                     await asyncio.sleep(RETRY_SECONDS)
 
     async def _watch(self, model: ServedModel) -> None:
+        model.free_replaced()
         number = max(await self._in_thread(model.source.versions), default=model.number)
         newest = model.name, number
         if number == model.number or time.monotonic() < self._refused.get(newest, 0.0):

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,15 +100,26 @@ def find_sources(paths: Iterable[Path]) -> list[Source]:
     return list(sources.values())
 
 
+@dataclass(frozen=True)
+class _Translation:
+    """The key of texts, which share a batch with others for the same version, with the same options."""
+
+    version: Version
+    options: frozenset[tuple[str, Any]]
+
+
 @dataclass(eq=False, frozen=True)
 class _Call:
     """The key of a signature's call, which shares a batch with no other."""
 
+    version: Version
     signature: str
 
 
 class ServedModel:
-    """A model by its name. Its work is done in the threads of its batcher, with the version that is loaded then.
+    """A model by its name. Its work is done in the threads of its batcher.
+
+    A request takes `version` once, and keeps to it: it may be answered when a newer one has been loaded.
 
     Args:
         source: where its versions come from.
@@ -117,15 +129,14 @@ class ServedModel:
 
     Attributes:
         version: what is loaded; None before it is.
-        number: its number.
         loading: the number of the version that is being loaded; None for none.
     """
 
     def __init__(self, source: Source, limits: BatchLimits, seconds: float, metrics: Metrics) -> None:
         self.source, self.seconds, self.metrics = source, seconds, metrics
         self.version: Version | None = None
-        self.number: int | None = None
         self.loading: int | None = None
+        self._replaced: list[weakref.ref[Version]] = []
         self.batcher = Batcher(self._work, limits, lambda items: metrics.batch_began(self.name, items))
         metrics.watch_queue(self.name, self.batcher.__len__)
 
@@ -134,10 +145,16 @@ class ServedModel:
         """What it is served as."""
         return self.source.name
 
-    async def translate(self, texts: Sequence[str | bytes], **options: Any) -> list[Translation]:
+    @property
+    def number(self) -> int | None:
+        """The version's number; None before it is loaded."""
+        return self.version.number if self.version else None
+
+    async def translate(self, version: Version, texts: Sequence[str | bytes], /, **options: Any) -> list[Translation]:
         """Translates sentences, each an item of its own for the batcher.
 
         Args:
+            version: what translates them.
             texts: sentences.
             **options: those that differ from the export's own; see `DecodingOptions`.
 
@@ -148,16 +165,17 @@ class ServedModel:
         """
         encoded = [text.encode() if isinstance(text, str) else text for text in texts]
         payloads = [(text, tokens_of(text)) for text in encoded]
-        translations = await self._results(payloads, frozenset(options.items()))
+        translations = await self._results(payloads, _Translation(version, frozenset(options.items())))
         tokens = sum(length for _, length in payloads)
         characters = sum(len(text.decode("utf-8", "replace")) for text in encoded)
         self.metrics.translated(self.name, characters, tokens, sum(len(t.text) for t in translations))
         return translations
 
-    async def call(self, signature: str, **inputs: Any) -> dict[str, Any]:
-        """Calls one of the version's signatures.
+    async def call(self, version: Version, signature: str, /, **inputs: Any) -> dict[str, Any]:
+        """Calls one of a version's signatures.
 
         Args:
+            version: whose.
             signature: its name.
             **inputs: lists, arrays or tensors by name.
 
@@ -168,10 +186,10 @@ class ServedModel:
             QueueFull, DeadlineExceeded: as `translate`.
             UserError: no such signature, or inputs that it refuses.
         """
-        (result,) = await self._results([(inputs, 1)], _Call(signature))
+        (result,) = await self._results([(inputs, 1)], _Call(version, signature))
         return result
 
-    async def _results(self, payloads: Sequence[tuple[Any, int]], key: Any) -> list[Any]:
+    async def _results(self, payloads: Sequence[tuple[Any, int]], key: _Translation | _Call) -> list[Any]:
         futures = [asyncio.wrap_future(f) for f in self.batcher.submit(payloads, key, self.seconds)]
         try:
             async with asyncio.timeout(self.seconds):
@@ -179,13 +197,13 @@ class ServedModel:
         except TimeoutError:
             raise DeadlineExceeded from None
 
-    def _work(self, key: Any, payloads: list[Any]) -> list[Any]:
-        version, began, failed = self.version, time.perf_counter(), True
+    def _work(self, key: _Translation | _Call, payloads: list[Any]) -> list[Any]:
+        began, failed = time.perf_counter(), True
         try:
             if isinstance(key, _Call):
-                results = [version.call(key.signature, inputs) for inputs in payloads]
+                results = [key.version.call(key.signature, inputs) for inputs in payloads]
             else:
-                results = version.translate(payloads, dict(key))
+                results = key.version.translate(payloads, dict(key.options))
             failed = False
         except UserError:
             failed = False
@@ -195,7 +213,7 @@ class ServedModel:
         return results
 
     def load_newest(self) -> None:
-        """Loads the highest version unless it is loaded, and switches to it; what is under way ends with the old one.
+        """Loads the highest version unless it is loaded, and switches to it; what has come ends with the old one.
 
         Raises:
             UserError: it can't be loaded; the old one stays.
@@ -210,6 +228,7 @@ class ServedModel:
         try:
             began = time.perf_counter()
             version = load_version(versions[number])
+            version.number = number
             seconds = time.perf_counter() - began
             # A later version leaves the other cores to the requests that the old one answers.
             warm = version.warm_up(threads=1 if self.version else cores())
@@ -220,10 +239,18 @@ class ServedModel:
             raise UserError(f"{versions[number]}: can't be served ({reason(error)})") from error
         finally:
             self.loading = None
-        self.version, self.number = version, number
+        old, self.version = self.version, version
         self.metrics.loaded(self.name, number)
         log.info("model %s version %d: loaded in %.1f s, warmed up in %.1f s", self.name, number, seconds, warm)
-        gc.collect()  # what is left of the old one is a ring of objects
+        if old:
+            self._replaced.append(weakref.ref(old))
+
+    def free_replaced(self) -> None:
+        """Frees the memory of old versions whose last requests have been answered."""
+        gone = [old for old in self._replaced if old() is None]
+        if gone:
+            self._replaced = [old for old in self._replaced if old not in gone]
+            gc.collect()  # what is left of them is a ring of objects
 
 
 class Models(Mapping[str, ServedModel]):
@@ -249,12 +276,13 @@ class Models(Mapping[str, ServedModel]):
     def __len__(self) -> int:
         return len(self._models)
 
-    def pairs(self) -> dict[tuple[str, str], ServedModel]:
-        """The models that translate, by source and target language; of two for one pair the first."""
-        pairs: dict[tuple[str, str], ServedModel] = {}
+    def pairs(self) -> dict[tuple[str, str], tuple[ServedModel, Version]]:
+        """The models that translate, and their versions, by source and target language; of two for a pair the first."""
+        pairs: dict[tuple[str, str], tuple[ServedModel, Version]] = {}
         for model in self.values():
-            if model.version is not None and model.version.translates:
-                pairs.setdefault(model.version.languages, model)
+            version = model.version
+            if version is not None and version.translates:
+                pairs.setdefault(version.languages, (model, version))
         return pairs
 
 

@@ -27,6 +27,7 @@ from tf_transformer.server.requests import (
     unless_gone,
 )
 from tf_transformer.server.texts import without_blocking
+from tf_transformer.server.versions import Version
 from tf_transformer.tokenizers.spans import token_spans
 from tf_transformer.translation.paragraphs import behind_translations, split_sentences
 from tf_transformer.translation.texts import Translation, as_translations
@@ -72,10 +73,11 @@ async def list_models(request: Request) -> JSONResponse:
     settings = request.app.state.settings
     told = []
     for model in request.app.state.models.values():
-        if model.version is not None and model.version.translates:
-            source, target = ({"code": code, "name": language_name(code)} for code in model.version.languages)
-            shows = {name: signature in model.version.signatures for name, signature in SHOWN_BY.items()}
-            told.append({"name": model.name, "version": model.number, "source": source, "target": target, **shows})
+        version = model.version
+        if version is not None and version.translates:
+            source, target = ({"code": code, "name": language_name(code)} for code in version.languages)
+            shows = {name: signature in version.signatures for name, signature in SHOWN_BY.items()}
+            told.append({"name": model.name, "version": version.number, "source": source, "target": target, **shows})
     return JSONResponse(
         {"models": told, "maxCharacters": settings.max_characters, "keyRequired": settings.api_key is not None}
     )
@@ -94,11 +96,11 @@ async def translate(request: Request) -> JSONResponse:
     """Translates a text of any length, sentence by sentence; some may have to begin with a prefix.
 
     The answer's `parts` are in turn what stands between two sentences, a string, and a sentence, which tells what
-    stands `behind` its translation: that may be a space where the source has none.
+    stands `behind` its translation: that may be a space where the source has none. `version` is that of the model.
     """
-    asked, model = await _asked(request)
+    asked, model, version = await _asked(request)
     text = check_text(asked.get("text"), "text", request.app.state.settings)
-    pieces = await without_blocking(len(text), split_sentences, text, model.version.languages[0])
+    pieces = await without_blocking(len(text), split_sentences, text, version.languages[0])
     given = asked.get("prefixes") or {}
     if not isinstance(given, dict):
         raise Refusal(400, "prefixes must be an object of strings by the number of their sentence")
@@ -108,23 +110,23 @@ async def translate(request: Request) -> JSONResponse:
         for number in range(len(sentences))
         if given.get(str(number))
     }
-    found = await unless_gone(request, _translate(model, sentences, prefixes))
+    found = await unless_gone(request, _translate(model, version, sentences, prefixes))
     note(request, model.name, [text], [each.text for each in found])
     parts: list[Any] = [pieces[0]]
     behind = behind_translations(pieces, [each.text for each in found])
     for source, after, each, own in zip(sentences, pieces[2::2], found, behind, strict=True):
         told = {"source": source, "text": each.text, "score": each.score, "truncated": bool(each.truncated)}
         parts += [{**told, "behind": own}, after]
-    return JSONResponse({"parts": parts})
+    return JSONResponse({"parts": parts, "version": version.number})
 
 
 async def sentence(request: Request) -> JSONResponse:
     """Of one sentence and its translation: tokens, where they stand in the texts, alignment, and alternatives."""
-    asked, model = await _asked(request)
+    asked, model, version = await _asked(request)
     source, target = _pair(asked, request)
     prefix = check_text(asked.get("prefix") or "", "prefix", request.app.state.settings)
     seen, others = await unless_gone(
-        request, together(_attention(model, source, target), _alternatives(model, source, prefix))
+        request, together(_attention(model, version, source, target), _alternatives(model, version, source, prefix))
     )
     note(request, model.name, [source], [target])
     answer: dict[str, Any] = {"alternatives": [{"text": text, "score": score} for text, score in others]}
@@ -139,12 +141,12 @@ async def sentence(request: Request) -> JSONResponse:
 
 async def words(request: Request) -> JSONResponse:
     """What else was likely in the place of some tokens of a translation, and how it would go on."""
-    asked, model = await _asked(request)
+    asked, model, version = await _asked(request)
     source = check_text(asked.get("source"), "source", request.app.state.settings)
     ids, start, end = asked.get("ids"), asked.get("start"), asked.get("end")
     rows = prefixes_of(ids, start, end)
     inputs = {"text": [source] * len(rows), "prefix_ids": rows, "count": WORDS}
-    found = await unless_gone(request, model.call("next_tokens", **inputs))
+    found = await unless_gone(request, model.call(version, "next_tokens", **inputs))
     note(request, model.name, [source])
     return JSONResponse({"words": as_words(found, ids[start:end])})
 
@@ -155,9 +157,9 @@ async def attention(request: Request) -> JSONResponse:
     from tf_transformer.inspection.sentence import Inspection
     from tf_transformer.tensorboard.page import make_record
 
-    asked, model = await _asked(request)
+    asked, model, version = await _asked(request)
     source, target = _pair(asked, request)
-    seen = await unless_gone(request, _attention(model, source, target))
+    seen = await unless_gone(request, _attention(model, version, source, target))
     note(request, model.name, [source], [target])
     if not seen:
         raise Refusal(
@@ -171,31 +173,32 @@ async def attention(request: Request) -> JSONResponse:
 
 async def search(request: Request) -> JSONResponse:
     """The beam search for a sentence: each step's hypotheses, and what became of them."""
-    asked, model = await _asked(request)
+    asked, model, version = await _asked(request)
     settings = request.app.state.settings
     source = check_text(asked.get("source"), "source", settings)
     prefix = check_text(asked.get("prefix") or "", "prefix", settings)
-    if "translate_with_search" not in model.version.signatures:
+    if "translate_with_search" not in version.signatures:
         raise Refusal(400, f"the model {model.name} has no search to show; a SavedModel exported with this version has")
-    options = model.version.options
+    options = version.options
     inputs = {name: getattr(options, name) for name in ("beam_size", "alpha", "min_length")}
     inputs |= {"num_hypotheses": 1, "max_length": options.max_length or 0, "text": [source], "prefix": [prefix]}
-    found = await unless_gone(request, model.call("translate_with_search", **inputs))
+    found = await unless_gone(request, model.call(version, "translate_with_search", **inputs))
     note(request, model.name, [source])
     told = {"beamSize": options.beam_size, "alpha": options.alpha, "steps": as_steps(found)}
     best = {"translation": _strings(found["translation"][0])[0], "score": float(found["score"][0, 0])}
     return JSONResponse({**told, **best})
 
 
-async def _asked(request: Request) -> tuple[dict[str, Any], ServedModel]:
-    """What a request holds, and the model that it names."""
+async def _asked(request: Request) -> tuple[dict[str, Any], ServedModel, Version]:
+    """What a request holds, and the model that it names, with its version."""
     body = await read_body(request)
     check_key(request)
     asked = parse_json(body)
     model = request.app.state.models.get(str(asked.get("model")))
-    if model is None or not model.version.translates:
+    version = model and model.version
+    if version is None or not version.translates:
         raise Refusal(404, "there is no such model; load the page again")
-    return asked, model
+    return asked, model, version
 
 
 def _pair(asked: dict[str, Any], request: Request) -> tuple[str, str]:
@@ -204,44 +207,46 @@ def _pair(asked: dict[str, Any], request: Request) -> tuple[str, str]:
     return source, target
 
 
-async def _translate(model: ServedModel, sentences: Sequence[str], prefixes: dict[int, str]) -> list[Translation]:
+async def _translate(
+    model: ServedModel, version: Version, sentences: Sequence[str], prefixes: dict[int, str]
+) -> list[Translation]:
     """Translates sentences; those without a prefix share batches with all other requests."""
     free = [text for number, text in enumerate(sentences) if number not in prefixes]
     found = await together(
-        model.translate(free),
-        *(_with_options(model, sentences[number], prefix) for number, prefix in prefixes.items()),
+        model.translate(version, free),
+        *(_with_options(model, version, sentences[number], prefix) for number, prefix in prefixes.items()),
     )
     translated, begun = iter(found[0]), dict(zip(prefixes, found[1:], strict=True))
     return [begun[number] if number in begun else next(translated) for number in range(len(sentences))]
 
 
-async def _with_options(model: ServedModel, text: str, prefix: str, **changes: Any) -> Translation:
+async def _with_options(model: ServedModel, version: Version, text: str, prefix: str, **changes: Any) -> Translation:
     from tf_transformer.translation.signature_options import option_tensors
 
-    options = option_tensors(model.version.options.changed(**changes))
-    found = await model.call("translate_with_options", text=[text], prefix=[prefix], **options)
+    options = option_tensors(version.options.changed(**changes))
+    found = await model.call(version, "translate_with_options", text=[text], prefix=[prefix], **options)
     (translation,) = as_translations(found)
     return translation
 
 
-async def _alternatives(model: ServedModel, source: str, prefix: str) -> list[tuple[str, float]]:
+async def _alternatives(model: ServedModel, version: Version, source: str, prefix: str) -> list[tuple[str, float]]:
     """The best translations with their scores, as many as the search follows; none where only one can be had."""
-    if SHOWN_BY["prefix"] not in model.version.signatures:
+    if SHOWN_BY["prefix"] not in version.signatures:
         return []
-    beam_size = model.version.options.beam_size
+    beam_size = version.options.beam_size
     number = beam_size if beam_size > 1 else ALTERNATIVES
     if prefix:
-        found = await _with_options(model, source, prefix, num_hypotheses=number)
+        found = await _with_options(model, version, source, prefix, num_hypotheses=number)
     else:
-        (found,) = await model.translate([source], num_hypotheses=number)
+        (found,) = await model.translate(version, [source], num_hypotheses=number)
     return [(found.text, found.score), *found.others]
 
 
-async def _attention(model: ServedModel, source: str, target: str) -> dict[str, np.ndarray]:
+async def _attention(model: ServedModel, version: Version, source: str, target: str) -> dict[str, np.ndarray]:
     """What the signature `attention` gives; nothing for a model without it."""
-    if SHOWN_BY["attention"] not in model.version.signatures:
+    if SHOWN_BY["attention"] not in version.signatures:
         return {}
-    return await model.call("attention", source=[source], target=[target])
+    return await model.call(version, "attention", source=[source], target=[target])
 
 
 def _strings(array: np.ndarray) -> list[str]:

@@ -11,6 +11,7 @@ from tf_transformer.server.batching import TooMany
 from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_inline, unescaped, unescaped_beside_tags
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal
+from tf_transformer.server.versions import Version
 from tf_transformer.translation.paragraphs import join_sentences, split_sentences
 from tf_transformer.translation.texts import Translation
 
@@ -39,12 +40,18 @@ class Translated(NamedTuple):
 
 
 async def translate_documents(
-    model: ServedModel, texts: Sequence[str], markup: bool = False, alternatives: int = 0, protect: bool = False
+    model: ServedModel,
+    version: Version,
+    texts: Sequence[str],
+    markup: bool = False,
+    alternatives: int = 0,
+    protect: bool = False,
 ) -> list[Translated]:
     """Translates texts of any length, the sentences of all of them together.
 
     Args:
         model: what translates.
+        version: its version that does.
         texts: plain texts, or with `markup` pieces of HTML, whose tags stay where they are.
         markup: whether they are HTML.
         alternatives: how many other translations are wanted for each, of which there may be fewer.
@@ -55,22 +62,22 @@ async def translate_documents(
         Refusal: a sentence is longer than the model takes.
         TooMany: they have more sentences than may wait.
     """
-    splitting = texts, model.version.languages[0], markup, protect, model.batcher.limits.queue
+    splitting = texts, version.languages[0], markup, protect, model.batcher.limits.queue
     documents = await without_blocking(sum(map(len, texts)), _documents, *splitting)
     sentences = [sentence for document in documents for part in document for sentence in part.pieces[1::2]]
     options: dict[str, Any] = {"num_hypotheses": alternatives + 1} if alternatives else {}
     if protect:
         options["protect"] = True
-    results = iter(await model.translate(sentences, **options) if sentences else [])
+    results = iter(await model.translate(version, sentences, **options) if sentences else [])
     characters = (alternatives + 1) * sum(map(len, texts))
     return await without_blocking(characters, _joined, documents, results, markup, alternatives)
 
 
 async def without_blocking(characters: int, work: Callable[..., T], *arguments: Any) -> T:
-    """Calls what splits or joins so many characters, in a thread if other requests would wait for it.
+    """Calls what splits, joins or writes so many characters, in a thread if other requests would wait for it.
 
     Args:
-        characters: of all texts.
+        characters: of all texts, or bytes of arrays.
         work: what is called.
         *arguments: what with.
     """

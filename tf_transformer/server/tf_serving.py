@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tf_transformer.server.models import ServedModel, tokens_of
-from tf_transformer.server.predict_json import inputs_of, outputs_as_json
+from tf_transformer.server.predict_json import inputs_of, written
 from tf_transformer.server.requests import Refusal, check_key, note, parse_json, read_body, unless_gone
-from tf_transformer.server.versions import DEFAULT_SIGNATURES
+from tf_transformer.server.texts import without_blocking
+from tf_transformer.server.versions import DEFAULT_SIGNATURES, Version
 from tf_transformer.translation.texts import Translation
 
 # The most hypotheses that a signature's inputs may ask for: memory grows with them. Each of the `count` next tokens
@@ -67,13 +67,13 @@ async def metadata(request: Request) -> Response:
     from google.protobuf.json_format import MessageToDict
     from tensorflow_serving.apis.get_model_metadata_pb2 import SignatureDefMap
 
-    model = _model(request)
+    model, version = _model(request)
     signatures = MessageToDict(
-        SignatureDefMap(signature_def=model.version.signatures),
+        SignatureDefMap(signature_def=version.signatures),
         preserving_proto_field_name=True,
         always_print_fields_with_no_presence=True,
     )
-    spec = {"name": model.name, "signature_name": "", "version": str(model.number)}
+    spec = {"name": model.name, "signature_name": "", "version": str(version.number)}
     return JSONResponse({"model_spec": spec, "metadata": {"signature_def": signatures}})
 
 
@@ -81,36 +81,39 @@ async def predict(request: Request) -> Response:
     """Calls a signature; `translate`, which is also the default, through the batches that all requests share."""
     check_key(request)
     body = await read_body(request)
-    model = _model(request)
+    model, version = _model(request)
     asked = parse_json(body)
     name = asked.get("signature_name") or "serving_default"
-    if not isinstance(name, str) or name not in model.version.signatures:
+    if not isinstance(name, str) or name not in version.signatures:
         raise Refusal(400, f'Serving signature name: "{name}" not found in signature def')
-    in_rows, inputs = inputs_of(asked, model.version.signatures[name])
+    in_rows, inputs = inputs_of(asked, version.signatures[name])
     texts = _texts(inputs, request)
-    if name in DEFAULT_SIGNATURES and model.version.translates:
-        translations = await unless_gone(request, model.translate(inputs["text"].tolist()))
+    if name in DEFAULT_SIGNATURES and version.translates:
+        translations = await unless_gone(request, model.translate(version, inputs["text"].tolist()))
         outputs = _columns(translations)
         note(request, model.name, texts, [translation.text for translation in translations])
     else:
         _check_size(inputs, model)
-        outputs = await unless_gone(request, model.call(name, **inputs))
+        outputs = await unless_gone(request, model.call(version, name, **inputs))
         note(request, model.name, texts)
-    if sum(array.nbytes for array in outputs.values()) > MOST_OUTPUT:
+    size = sum(array.nbytes for array in outputs.values())
+    if size > MOST_OUTPUT:
         raise Refusal(413, "the answer would be too large; send fewer or shorter texts")
-    answer = outputs_as_json(outputs, in_rows)
-    return Response(json.dumps(answer, ensure_ascii=False), media_type="application/json")
+    answer = await without_blocking(size, written, outputs, in_rows)
+    return Response(answer, media_type="application/json")
 
 
-def _model(request: Request) -> ServedModel:
-    name, version = request.path_params["name"], request.path_params.get("version")
+def _model(request: Request) -> tuple[ServedModel, Version]:
+    """The model, and its version, that a request is for."""
+    name, number = request.path_params["name"], request.path_params.get("version")
     model = request.app.state.models.get(name)
-    if model is not None and model.version is None:
+    version = model and model.version
+    if model is not None and version is None:
         request.app.state.lifecycle.check_ready()
-    if model is None or version not in (None, model.number):
-        told = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+    if version is None or number not in (None, version.number):
+        told = f"Latest({name})" if number is None else f"Specific({name}, {number})"
         raise Refusal(404, f"Servable not found for request: {told}")
-    return model
+    return model, version
 
 
 def _texts(inputs: dict[str, np.ndarray], request: Request) -> list[str]:

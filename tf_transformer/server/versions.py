@@ -60,10 +60,12 @@ class Version(ABC):
 
     Attributes:
         folder: where it was loaded from.
+        number: what it is served as.
         facts: what its model card says; empty where it has none.
         signatures: what `call` takes, as TensorFlow's SignatureDef protobufs by name.
     """
 
+    number = 1
     signatures: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, folder: Path) -> None:

@@ -88,13 +88,28 @@ def test_a_server_that_wants_a_key_is_asked_for_it(failing):
 
     page.on("request", note)
     page.fill("#source", SENTENCE)
-    for key, told in (("wrong", "wants a key"), ("right", "does not know this key")):
+    unknown = "does not know this key"
+    for key, told in (("wrong", "wants a key"), ("ключ", unknown), ("right", unknown)):  # no header brings "ключ"
         page.wait_for_selector(f"#status:has-text('{told}')")
         page.wait_for_selector("#key input:focus")
         page.keyboard.type(key)
         page.keyboard.press("Enter")
     translated(page, GERMAN)
     assert keys[:3] == [None, "Bearer wrong", "Bearer right"]
+
+
+def test_a_late_failure_opens_no_offer(failing):
+    page, held = failing(), []
+    page.route("**/page/sentence", lambda route: held.append(route))
+    page.fill("#source", SENTENCE)
+    translated(page, GERMAN)
+    word(page, "Haus").click()
+    page.wait_for_selector("#offer:has-text('Asking the model')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#offer", state="hidden")
+    held[0].fulfill(**refusal(400, "out of order"))
+    page.wait_for_selector("#status:has-text('Out of order.')")
+    assert page.locator("#offer").is_hidden()
 
 
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}

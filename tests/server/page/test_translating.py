@@ -82,6 +82,21 @@ def test_alternatives_are_those_of_the_model_with_their_scores(open_page, server
     translated(page, GERMAN)
 
 
+def test_a_newer_version_is_told_and_asked_anew(open_page):
+    page, asked = open_page(SENTENCE), []
+    page.wait_for_selector(".alternatives")
+    page.on("request", lambda request: asked.append(request.url))
+
+    def newer(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | {"version": 2})
+
+    page.route("**/page/translate", newer)
+    page.fill("#source", f"{SENTENCE} ")
+    page.wait_for_selector("#served:has-text('version 2')")
+    comes(page, lambda: any(url.endswith("/page/sentence") for url in asked))
+
+
 # -- words ----
 
 
@@ -194,8 +209,12 @@ def test_an_address_is_all_that_it_takes_to_share(open_page, server):
 def test_copying_gives_the_translation(open_page, server):
     page = open_page(SENTENCE)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
+    told = texts_of(page, "#copy")
     page.click("#copy")
     comes(page, lambda: page.evaluate("navigator.clipboard.readText()") == GERMAN)
+    page.click("#copy")  # while it says that it has copied
+    comes(page, lambda: len(told()) == 4)
+    assert told() == ["Copied", "Copied", "Copy", "Copy"]
     page.context.clear_permissions()
 
 
@@ -242,6 +261,17 @@ def test_all_heads_are_drawn_by_tensorboard_s_own_code(open_page):
     with page.expect_download() as saved:
         page.click("[name=png]")
     assert saved.value.suggested_filename.endswith(".png")
+
+
+def test_an_address_keeps_no_earlier_sentence(open_page):
+    page = open_page(SENTENCE)
+    page.click("#tab-attention")
+    page.click("[name=view-lines]")
+    page.wait_for_selector(".attention .lines path")
+    comes(page, lambda: "a.view=lines" in page.url)
+    page.click("#clear")
+    translated(page, "")
+    assert "a.view=lines" in page.url and "house" not in page.url
 
 
 def test_attention_is_not_drawn_while_it_is_hidden(open_page):

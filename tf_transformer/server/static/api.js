@@ -80,7 +80,8 @@ function pause(seconds, signal) {
   });
 }
 
-/** Keeps the server's key until the tab is closed. */
+/** Keeps the server's key until the tab is closed. A key is printable ASCII; others are refused here, since `fetch` sends none. */
 export function useKey(key) {
+  if (!/^[ -~]*$/.test(key)) throw new Refused(403, inWords(403));
   sessionStorage.setItem(KEY, key);
 }

@@ -130,6 +130,7 @@ async function translate(restored = null) {
       if (stale) found = await ask('page/translate', {model: model.name, text, prefixes: stale}, {signal, tell: tellWhy});
     }
     if (signal.aborted) return;
+    model.version = found.version ?? model.version; // a newer one may have been loaded
     parts = found.parts;
     sentences().forEach((sentence, place) => {
       const [prefix, as] = [restored?.prefixes[place], restored?.texts[place]];
@@ -211,7 +212,7 @@ function showAll() {
 async function look(place) {
   const sentence = sentences()[place];
   const query = {model: model.name, source: sentence.source, target: sentence.shown, prefix: choiceOf(sentence).prefix ?? ''};
-  const key = JSON.stringify(query);
+  const key = JSON.stringify([model.version, query]);
   if (!answers.has(key)) {
     const answer = ask('page/sentence', query);
     answers.set(key, answer);
@@ -279,7 +280,7 @@ async function showPanel() {
   about.textContent = sentence.source;
   const prefix = choiceOf(sentence).prefix ?? '';
   const asked = {model: model.name, source: sentence.source, target: sentence.shown, prefix};
-  await panel.show(view, views, model.name, sentence, {
+  await panel.show(view, views, [model.name, model.version], sentence, {
     alternatives: () => look(at),
     attention: () => ask('page/attention', asked),
     search: () => ask('page/search', asked),
@@ -327,7 +328,12 @@ function askForKey() {
 
 byId('key').addEventListener('submit', (event) => {
   event.preventDefault();
-  useKey(byId('key').elements.key.value);
+  try {
+    useKey(byId('key').elements.key.value);
+  } catch (error) {
+    say(error.message, true);
+    return askForKey();
+  }
   byId('key').hidden = true;
   translate();
 });
@@ -347,7 +353,7 @@ byId('clear').addEventListener('click', () => {
 });
 
 async function copied(button, value) {
-  const name = button.textContent;
+  const name = (button.dataset.name ??= button.textContent); // which is "Copied" for a while
   try {
     await navigator.clipboard.writeText(value);
   } catch {

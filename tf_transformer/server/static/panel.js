@@ -8,6 +8,13 @@ import {tree} from './tree.js';
 
 const TITLES = {alternatives: 'Alternatives', attention: 'Attention', search: 'Search'};
 
+/** What is chosen of the drawings; which sentence they are of, the page says, and an address must keep no earlier one. */
+class Drawings extends Address {
+  write({run, tag, step, ...chosen}) {
+    super.write(chosen);
+  }
+}
+
 /** Makes the panel. `changed(view)` is called with the view that is chosen, `pick(text)` with an alternative. */
 export function makePanel(tabs, root, {changed, pick}) {
   const dark = window.matchMedia('(prefers-color-scheme: dark)');
@@ -98,7 +105,7 @@ export function makePanel(tabs, root, {changed, pick}) {
   function fillAttention(record, sentence) {
     weights.records = {model: {[sentence.source]: {0: record}}};
     root.replaceChildren(attention);
-    drawAttention ??= showAttention(attention, weights, new Address(window, 'a.')).reload;
+    drawAttention ??= showAttention(attention, weights, new Drawings(window, 'a.')).reload;
     return drawAttention();
   }
 

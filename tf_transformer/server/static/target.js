@@ -73,6 +73,7 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
     fill([element('p', {class: 'hint'}, 'Asking the model…')], node);
     try {
       await pointed({sentence: number, word: place});
+      if (signal.aborted) return;
       const word = sentence.words.target[place];
       const span = sentence.seen && tokensOf(word, sentence.seen.target.spans);
       if (!span) return fill([element('p', {class: 'hint'}, 'Nothing is known of this word.')], node);
@@ -91,7 +92,7 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
       fill([...items, ...none], node);
       if (byKeyboard) offer.querySelector('button')?.focus();
     } catch (error) {
-      if (error.name !== 'AbortError') fill([element('p', {class: 'hint'}, error.message)], node);
+      if (!signal.aborted) fill([element('p', {class: 'hint'}, error.message)], node);
     }
   }
 
