@@ -79,6 +79,16 @@ def test_a_short_sequence_is_not_filled_up_to_the_window():
     assert of_unknown_length(tf.constant(x)).shape == (1, 2, 1, 5, 15)
 
 
+def test_weights_are_dropped_in_training():
+    x = np.random.default_rng(1).standard_normal((2, 7, 8)).astype("float32")
+    layer = MultiHeadAttention(12, 3, window=2, attention_dropout_rate=0.5)
+    layer.build(x.shape, x.shape)
+    reference.randomise(layer)
+    plain = layer(x, x, training=False)
+    np.testing.assert_array_equal(layer(x, x, training=False), plain)
+    assert np.abs(layer(x, x, training=True) - plain).max() > 0.1
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_stays_finite_where_nothing_may_be_attended_to(dtype):
     layer = MultiHeadAttention(12, 3, window=2, dtype=f"mixed_{dtype}")

@@ -63,6 +63,15 @@ def test_positions_are_added(position):
     assert len(layer.trainable_weights) == (position == "learned")
 
 
+def test_learned_vectors_are_of_length_1_at_first():
+    """As embeddings are; each number has a standard deviation of depth**-0.5."""
+    layer = PositionEncoding("learned", max_length=512)
+    layer.build((None, None, 64))
+    (table,) = layer.get_weights()
+    assert table.std() == pytest.approx(64**-0.5, rel=0.05)
+    assert abs(table.mean()) < 0.01
+
+
 @pytest.mark.parametrize("position", ["sinusoidal", "learned"])
 @pytest.mark.parametrize("max_length", [1, 4])
 def test_a_graph_that_knows_no_length_refuses_a_longer_sequence_too(position, max_length):

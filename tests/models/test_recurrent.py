@@ -110,6 +110,45 @@ def test_with_xla_it_takes_the_same_steps():
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
 
+def half_dropped(kind, num_layers):
+    """An encoder or a decoder with a dropout of a half.
+
+    Returns the layers at its bottom, and what gives the output of its last layer, once it is told whether it trains.
+    """
+    ids = np.random.default_rng(0).integers(4, VOCABULARY, (8, 6)).astype("int32")
+    model = small(num_layers=num_layers, dropout_rate=0.5)
+    if kind == "encoder":
+        return [model.encoder.forward, model.encoder.backward], lambda training: model.encoder(ids, training=training)
+    kernel, bias = model.decoder.output_projection.weights
+    kernel.assign(np.eye(*kernel.shape))  # of the last layer's output and what was found in the source, the former
+    bias.assign(np.zeros(bias.shape))
+    context = np.ones((8, 6, 16), "float32")
+    return [model.decoder.bottom], lambda training: model.decoder(ids, context, ids, training=training)[0]
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_dropout_acts_on_the_embeddings_and_on_the_bottom_layer(kind):
+    _, run = half_dropped(kind, 1)
+    plain, trained = run(False).numpy(), run(True).numpy()
+    np.testing.assert_array_equal(run(False), plain)
+    assert plain.all()
+    assert np.mean(trained == 0) == pytest.approx(0.5, abs=0.1)
+    # What the bottom layer's dropout has left is twice what is there without it, unless the embeddings had theirs.
+    assert np.abs(trained - 2 * plain)[trained != 0].max() > 0.01
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_dropout_acts_on_each_layer_above(kind):
+    """Above a bottom layer of zeros, which is all that the residual connection adds."""
+    bottom, run = half_dropped(kind, 2)
+    for layer in bottom:
+        layer.set_weights([np.zeros(weight.shape) for weight in layer.weights])
+    plain, trained = run(False).numpy(), run(True).numpy()
+    assert plain.all()
+    assert np.mean(trained == 0) == pytest.approx(0.5, abs=0.1)
+    np.testing.assert_allclose(trained[trained != 0], 2 * plain[trained != 0], rtol=1e-5)
+
+
 def test_no_position_sees_a_later_one(model):
     other = TARGET.copy()
     other[:, 3:] = 9

@@ -165,6 +165,19 @@ def test_it_takes_the_steps_of_the_equations(train, arguments, expected):
             np.testing.assert_allclose(weight, value, rtol=1e-4, atol=1e-5)
 
 
+def test_amsgrad_is_keras_s():
+    """The first gradient is the largest, after which it takes smaller steps than Adam."""
+    weights = [keras.Variable(np.array([1.0, 2.0], "float32")) for _ in range(3)]
+    others = (keras.optimizers.Adam(0.1, 0.9, 0.98, 1e-9, amsgrad=amsgrad) for amsgrad in (True, False))
+    optimizers = [TransformerAdam(0.1, amsgrad=True), *others]
+    for gradient in [10.0, -3.0], [0.1, 0.2], [0.1, 0.1], [0.1, 0.1]:
+        for optimizer, weight in zip(optimizers, weights, strict=True):
+            optimizer.apply([tf.constant(gradient)], [weight])
+    own, expected, plain = (weight.numpy() for weight in weights)
+    np.testing.assert_allclose(own, expected, rtol=1e-5)
+    assert np.abs(plain - expected).max() > 1e-4
+
+
 def test_the_options_of_that_test_make_a_difference():
     plain, _ = by_hand()
     for options in ({"decay": 2.0}, {"clip": 2.0}):

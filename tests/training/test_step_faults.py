@@ -173,6 +173,38 @@ def test_a_step_without_memory_is_told_with_the_shape_of_its_batch(eager, tmp_pa
     assert "\n" not in str(error.value)
 
 
+def untrained():
+    """A model before its first step, and what looks at its faults."""
+    model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.optimizer.build(model.trainable_variables)
+    batch = (np.ones((2, 3)), np.ones((2, 4))), None
+    faults = StepFaults(lambda step: [batch], None, None, None)
+    faults.set_model(model)
+    return model, faults
+
+
+def test_a_validation_without_memory_is_told_as_such():
+    """And a step after it as a step."""
+    model, faults = untrained()
+    error = tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+    faults.on_test_begin()
+    with pytest.raises(UserError, match=r"^out of memory in validation; lower data\.batch_tokens"), faults.told(model):
+        raise error
+    faults.on_test_end()
+    told = "^out of memory at step 1, whose batch has 2 x 3 source and 2 x 4 target ids; "
+    with pytest.raises(UserError, match=told), faults.told(model):
+        raise error
+
+
+def test_a_disk_without_space_is_not_told_as_memory():
+    model, faults = untrained()
+    full = tf.errors.ResourceExhaustedError(None, None, "run/step-1.index; No space left on device")
+    with pytest.raises(tf.errors.ResourceExhaustedError) as error, faults.told(model):
+        raise full
+    assert error.value is full
+
+
 @pytest.mark.slow  # TensorFlow waits ten seconds for memory
 def test_a_batch_that_is_too_large_is_told_with_its_shape(eager, tmp_path):
     """250,000 tokens would attend to one another: 500 GB."""

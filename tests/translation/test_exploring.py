@@ -60,12 +60,16 @@ def test_any_translation_s_attention_is_the_equations(loaded, by_definition):
 # -- what else was likely ----
 
 
-def greedy_text(by_definition, source, ids):
+def greedy_text(by_definition, source, ids, limit=MAX_LENGTH, min_length=1, repeats=True):
     """What greedy search by the equations writes behind `ids`."""
     ids = list(ids)
-    while ids[-1] != END_ID and len(ids) < MAX_LENGTH:
+    while ids[-1] != END_ID and len(ids) < limit:
         log_probs = by_definition.run(source, ids)[0][-1].copy()
         log_probs[PAD_ID] = -np.inf
+        if len(ids) + 1 < min_length:
+            log_probs[END_ID] = -np.inf
+        if not repeats:
+            log_probs[ids] = -np.inf
         ids.append(int(log_probs.argmax()))
     return by_definition.tokenizers.target.detokenize([ids]).numpy()[0].decode()
 
@@ -88,6 +92,30 @@ def test_the_next_tokens_are_the_likeliest_by_the_equations(loaded, by_definitio
         expected = [greedy_text(by_definition, source, [*prefix, int(token)]) for token in best]
         assert [text.decode() for text in got["translation"][row]] == expected
     assert got["token"][3, 0] == b"</s>" and got["translation"][3, 0].decode() == TARGETS[0]
+
+
+def test_next_tokens_keep_to_the_translator_s_fewest_tokens_and_repeat_none(translator, by_definition):
+    """Behind a whole sentence, and two tokens of it."""
+    whole, source = by_definition.target(TARGETS[0])[:-1], by_definition.source(SOURCES[0])
+    min_length, limit = len(whole) + 4, len(source) - 1 + 10
+    options = DecodingOptions(extra_length=10, min_length=min_length, no_repeat_ngram_size=1)
+    late = Translator(translator.model, translator.tokenizers, options)
+    prefixes = [whole, whole[:2]]
+    padded = tf.ragged.constant(prefixes, tf.int32).to_tensor()
+    with eagerly():
+        got = late.functions["next_tokens"](tf.constant(SOURCES[:1] * 2), padded, tf.constant(1))
+    for row, prefix in enumerate(prefixes):
+        log_probs = by_definition.run(source, prefix)[0][-1]
+        assert (log_probs.argmax() == END_ID) == (row == 0)
+        log_probs[[PAD_ID, END_ID]] = -np.inf
+        best = int(log_probs.argmax())
+        assert got["id"][row].numpy().tolist() == [best]
+        assert got["probability"][row].numpy() == pytest.approx(np.exp(log_probs[[best]]), rel=1e-3)
+        begun = by_definition, source, [*prefix, best], limit
+        text = got["translation"][row, 0].numpy().decode()
+        assert text == greedy_text(*begun, min_length, repeats=False)
+        # Either option makes a difference.
+        assert text not in (greedy_text(*begun, 1, repeats=False), greedy_text(*begun, min_length))
 
 
 def test_no_text_has_no_next_token_and_a_small_vocabulary_has_no_more(loaded, by_definition):
@@ -206,6 +234,25 @@ def test_what_may_not_come_twice_does_not_in_the_shown_search_either(tmp_path_fa
         found = search(tf.constant(SOURCES[:1]), tf.constant([""]), *map(tf.constant, values))
     said = found["token"].numpy()[found["wins"].numpy()].tolist()
     assert len(said) == len(set(said)) == 14
+
+
+def test_the_shown_search_is_ranked_by_the_translator_s_own_length_penalty(translator):
+    """Without an offset log-probabilities are divided by the length alone."""
+    options = DecodingOptions(extra_length=10, length_offset=0.0)
+    own = Translator(translator.model, translator.tokenizers, options)
+    values = (2, 1, 1.0, 1, 6)  # of `SEARCH_OPTIONS`
+    with eagerly():
+        found = own.functions["translate_with_search"](
+            tf.constant(SOURCES[:1]), tf.constant([""]), *map(tf.constant, values)
+        )
+    log_probs, token_scores, highest = (
+        found[name].numpy()[0] for name in ("log_probability", "token_score", "highest_score")
+    )
+    real = found["token"].numpy()[0] != b""
+    assert real.shape == (6, 2) and real[1:].all()
+    lengths = np.broadcast_to(np.arange(1, 7)[:, None], real.shape)
+    np.testing.assert_allclose(token_scores[real], (log_probs / lengths)[real], rtol=1e-5)
+    np.testing.assert_allclose(highest[real], log_probs[real] / 6, rtol=1e-5)
 
 
 def test_a_search_that_meets_its_limit_says_so(loaded):

@@ -11,6 +11,8 @@ import tensorflow as tf
 from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS, tiny_export
 from tests.translation.conftest import OPTIONS, with_options
+from tf_transformer.export import export_saved_model
+from tf_transformer.translation import Translator
 
 SOURCES, TARGETS = zip(*PAIRS, strict=True)
 # Some that it knows, of several lengths, nothing, and what it has never seen.
@@ -110,9 +112,8 @@ def test_there_are_these_signatures_and_no_other(loaded):
         assert form(signature.structured_outputs) == expected(outputs)
 
 
-@pytest.mark.parametrize("size", [0, pytest.param(1, marks=pytest.mark.thorough), 5])
-@pytest.mark.parametrize("name", SIGNATURES)
-def test_outputs_agree_with_each_other_on_their_shapes(loaded, name, size):
+def inputs(name, size):
+    """What a signature may be given, of so many texts."""
     strings = np.array(TEXTS[:size], object).reshape(size)
     given = {key: strings for key, (dtype, _) in SIGNATURES[name][0].items() if dtype == "string"}
     given |= {key: value for key, value in OPTIONS.items() if key in SIGNATURES[name][0]}
@@ -120,7 +121,13 @@ def test_outputs_agree_with_each_other_on_their_shapes(loaded, name, size):
         given = {"ids": np.full((size, 3), 300)}
     if name == "next_tokens":
         given |= {"prefix_ids": np.full((size, 3), 300), "count": 5}
-    output = call(loaded, name, **given)
+    return given
+
+
+@pytest.mark.parametrize("size", [0, pytest.param(1, marks=pytest.mark.thorough), 5])
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_outputs_agree_with_each_other_on_their_shapes(loaded, name, size):
+    output = call(loaded, name, **inputs(name, size))
     sizes = {"b": size}
     for key, (_, letters) in SIGNATURES[name][1].items():
         assert output[key].ndim == len(letters.split())
@@ -145,6 +152,22 @@ def test_translating_is_the_same_by_every_name(loaded, translator, tmp_path_fact
         assert output["translation"].tolist() == expected["translation"].tolist()
         np.testing.assert_allclose(output["score"], expected["score"], atol=1e-5)
         assert output["truncated"].tolist() == expected["truncated"].tolist() == [False] * len(TEXTS)
+
+
+@pytest.mark.thorough
+def test_each_signature_of_an_export_of_float16_weights_is_its_translator_s(translator, tmp_path):
+    half = Translator(translator.model, translator.tokenizers, translator.options, half=True)
+    exported = tf.saved_model.load(str(export_saved_model(half, tmp_path / "half")))
+    for name, function in half.functions.items():
+        types, given = SIGNATURES[name][0], inputs(name, 3)
+        tensors = {key: tf.constant(value, types[key][0]) for key, value in given.items()}
+        with eagerly():
+            expected = function(*(tensors[spec.name] for spec in function.input_signature))
+        for key, value in call(exported, name, **given).items():
+            if value.dtype == np.float32:
+                np.testing.assert_allclose(value, expected[key], rtol=1e-4, atol=1e-4, err_msg=f"{name}: {key}")
+            else:
+                assert value.tolist() == expected[key].numpy().tolist()
 
 
 def test_hypotheses_come_best_first_with_the_score_of_the_definition(loaded, by_definition):

@@ -10,6 +10,7 @@ from tests.eager import eagerly
 from tests.tiny_run import MAX_LENGTH, PAIRS
 from tf_transformer.decoding import DecodingOptions
 from tf_transformer.errors import UserError
+from tf_transformer.models import Transformer
 from tf_transformer.tokenizers.base import END_ID
 from tf_transformer.translation import Translator
 
@@ -150,6 +151,58 @@ def test_of_several_samples_that_a_translator_draws_one_is_told_whatever_else_is
         several = translate(sampling, *TEXTS, num_hypotheses=5)
     assert all(one in row for one, row in zip(drawn["translation"], several["translation"], strict=True))
     assert any(one != row[0] for one, row in zip(drawn["translation"], several["translation"], strict=True))
+
+
+def test_a_translator_that_draws_gives_as_many_samples_as_it_was_made_for(translator):
+    """More than the beam would be wide."""
+    options = DecodingOptions(extra_length=10, max_length=4, temperature=1.5, num_hypotheses=6, seed=3)
+    sampling = Translator(translator.model, translator.tokenizers, options)
+    with eagerly():
+        found = sampling.functions["translate_nbest"](tf.constant(TEXTS))
+        expected = translate(sampling, *TEXTS, num_hypotheses=6)
+    assert found["score"].shape == (3, 6)
+    assert found["translation"].numpy().tolist() == expected["translation"]
+
+
+def test_samples_are_ranked_by_the_translator_s_own_length_penalty(translator):
+    """All have three tokens: 3 and 8 / 6 are what their log-probabilities are divided by."""
+    options = {"temperature": 1.5, "num_hypotheses": 5, "seed": 3, "min_length": 3, "max_length": 3, "alpha": 1.0}
+    outputs = []
+    with eagerly():
+        for offset in (0.0, 5.0):
+            made_for = DecodingOptions(extra_length=10, length_offset=offset)
+            outputs.append(translate(Translator(translator.model, translator.tokenizers, made_for), *TEXTS, **options))
+    without, with_offset = outputs
+    assert without["translation"] == with_offset["translation"]
+    np.testing.assert_allclose(3 * np.array(without["score"]), 8 / 6 * np.array(with_offset["score"]), rtol=1e-5)
+
+
+def test_float16_weights_are_what_all_answers_are_of(translator):
+    """Whatever becomes of the model's own."""
+    model = Transformer.from_config(translator.model.get_config())
+    model.build(((None, None), (None, None)))
+    model.set_weights(translator.model.get_weights())
+    options = DecodingOptions(beam_size=1, extra_length=1)
+    half = Translator(model, translator.tokenizers, options, half=True)
+    source, target = tf.constant(["A"]), tf.constant(["Ein"])
+    inputs = {
+        "attention": (source, target),
+        "score": (source, target),
+        "next_tokens": (source, tf.zeros((1, 0), tf.int32), tf.constant(2)),
+        "translate": (source,),
+    }
+
+    def answers():
+        found = {name: half.functions[name](*given) for name, given in inputs.items()}
+        return found | {"with options": half.translate(source, beam_size=2)}
+
+    with eagerly():
+        before = answers()
+        model.set_weights([np.zeros(weight.shape) for weight in model.weights])
+        after = answers()
+    for name, outputs in before.items():
+        for key, value in outputs.items():
+            np.testing.assert_array_equal(after[name][key], value, err_msg=f"{name}: {key}")
 
 
 @pytest.mark.parametrize("certain", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}], ids=str)
