@@ -62,7 +62,7 @@ test: lint
 test-thorough: $(VENV)/.installed
 	MALLOC_ARENA_MAX=2 $(BIN)/python -m pytest -m thorough
 
-# Built anew each time, since its pages come out of the code too. The files need no server and no network to be read.
+# Built again each time, since its pages come out of the code too. The files need no server and no network to be read.
 # The notebook runs where its code has changed since it last ran; `rm -r build/notebooks` has it run again.
 docs: $(VENV)/.docs-installed
 	rm -rf build/docs

@@ -111,7 +111,7 @@ def measure_preparing(recipe: Path, cores: int) -> None:
 
 
 def prepare_on(recipe: Path, cores: int) -> None:
-    """Prepares the pairs of training anew, on so many cores."""
+    """Prepares the pairs of training again, on so many cores."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     from rich.console import Console
 
@@ -125,12 +125,12 @@ def prepare_on(recipe: Path, cores: int) -> None:
     limits = {"max_length": loaded.data.max_length, "max_ratio": loaded.data.max_ratio}
     began, cpu = time.perf_counter(), time.process_time()
     pairs = open_source(loaded, "train")
-    anew = root / "prepared anew"
+    again = root / "prepared again"
     prepared = preparing.prepare_pairs(
-        pairs, tokenizers, anew / "train", **limits, settings={}, console=Console(quiet=True)
+        pairs, tokenizers, again / "train", **limits, settings={}, console=Console(quiet=True)
     )
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    shutil.rmtree(anew)
+    shutil.rmtree(again)
     print(
         f"preparing on {cores} core(s): {seconds:.1f} s, {len(prepared) / seconds:,.0f} pairs a second; "
         f"{len(prepared) / cpu:,.0f} a second of CPU",
@@ -248,7 +248,7 @@ def first_step(command: list[str]) -> tuple[float, float]:
 
 
 def set_step(path: Path, step: int) -> None:
-    """Saves a run's state anew, as if so many steps had been taken."""
+    """Saves a run's state again, as if so many steps had been taken."""
     from tf_transformer.experiment import make_model
     from tf_transformer.recipe import load_recipe
     from tf_transformer.runs import Checkpoints

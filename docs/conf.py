@@ -34,7 +34,7 @@ add_function_parentheses = False
 myst_heading_anchors = 4  # links to headings are as on GitHub
 
 # -- notebooks ----
-# A notebook runs when its code has changed. To run it anew because the package has: rm -r build/notebooks
+# A notebook runs when its code has changed. To run it again because the package has: rm -r build/notebooks
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(Path(__file__).parents[1] / "build" / "notebooks")
 nb_execution_in_temp = True  # what it writes stays out of the repository

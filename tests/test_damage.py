@@ -21,7 +21,7 @@ from tf_transformer.session.signature import load_in_session
 from tf_transformer.tokenizers import TokenizerPair, train_tokenizers
 from tf_transformer.translation.loading import load_translate
 
-# What its user may write anew, or add to.
+# What its user may write again, or add to.
 SAVED_MODEL_S_USER = [
     f"assets.extra/{name}" for name in ("tf_serving_warmup_requests", "model_card.md", "model_card.json")
 ]

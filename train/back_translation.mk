@@ -39,7 +39,7 @@ lines = LC_ALL=C awk 'FNR == 1 { sub(/^\357\273\277/, "") } { sub(/\r$$/, "") } 
 
 no_text = { echo "PAIRS=$(PAIRS) leaves no text of $(DATA)/train.$(TARGET) to translate back: give fewer" >&2; exit 1; }
 
-# Whatever stands behind a bar only has to be there: a run that is scored anew is not trained anew.
+# Whatever stands behind a bar only has to be there: a run that is scored again is not trained again.
 .PHONY: all
 .SECONDARY:
 # Interrupted at the very end of a training, make would remove the scores that it has just written, and the same command

@@ -56,7 +56,7 @@ write = awk -F '\t' 'NF == 2 && $$1 != "" && $$2 != "" && !seen[$$0]++' $@.parti
 	&& cut -f 1 $@.partial/pairs > $@.partial/train.$(SOURCE) && cut -f 2 $@.partial/pairs > $@.partial/train.$(TARGET) \
 	&& wc -l $@.partial/pairs && rm $@.partial/all $@.partial/source $@.partial/target $@.partial/pairs && mv $@.partial $@
 
-# Whatever stands behind a bar only has to be there: a run that is scored anew is not trained anew.
+# Whatever stands behind a bar only has to be there: a run that is scored again is not trained again.
 .PHONY: students teachers
 .SECONDARY:
 # Interrupted at the very end of a training, make would remove the scores that it has just written, and the same command

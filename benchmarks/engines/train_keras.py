@@ -1,4 +1,4 @@
-"""The official tutorial's model in Keras's stock layers, written anew, with the sizes and sharing of the others."""
+"""The official tutorial's model in Keras's stock layers, written again, with the sizes and sharing of the others."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pytest
 from tests.backends.program import ARGUMENTS, LABELS, SOURCE, TARGET
 from tf_transformer import load_model
 
-pytestmark = pytest.mark.slow  # each backend is a process that starts and compiles anew
+pytestmark = pytest.mark.slow  # each backend is a process that starts and compiles again
 
 # On the CPU; what JAX compiles here runs once.
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "CUDA_VISIBLE_DEVICES": ""}

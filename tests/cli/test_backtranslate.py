@@ -79,7 +79,7 @@ def test_pairs_counts_and_manifest(command, tiny_saved_model, monolingual, tmp_p
     again = command(*words)
     assert again.status == 0 and again.lines[-1].endswith("24 kept of 28 (85.7%)")
     assert "data.train" in again.err and contents(tmp_path) == before
-    # With other filters the translations are not made anew.
+    # With other filters the translations are not made again.
     (out / "source.txt").rename(tmp_path / "old")
     for file in out.iterdir():
         file.unlink()
@@ -143,7 +143,7 @@ def test_noised_beam_is_noise_on_the_beam_s_translations(command, tiny_saved_mod
     assert changed > len(EXPECTED) / 2
     manifest = json.loads((tmp_path / "first" / "manifest.json").read_text())
     assert manifest["noise"] == asdict(Noise(drop=0.1, fill=0.1, swap=3, seed=1))
-    # Its translations are the beam's, which need not be made anew.
+    # Its translations are the beam's, which need not be made again.
     (tmp_path / "first.shards").rename(tmp_path / "plain.shards")
     outcome = command(*words, tmp_path / "plain")
     assert (outcome.status, "shard" in outcome.err) == (0, False) and sides(tmp_path / "plain") == EXPECTED

@@ -145,7 +145,7 @@ def test_ctrl_c_leaves_a_checkpoint_that_translates(command, tmp_path):
 
 @pytest.mark.slow
 def test_what_xla_compiles_is_kept(tmp_path):
-    """A second training finds all of it, and compiles nothing anew."""
+    """A second training finds all of it, and compiles nothing again."""
     write_pairs(tmp_path)
     changes = {"training__jit_compile": "true", "training__steps": 6, "training__validate_every": 6}
     replaced = settings(tmp_path, **changes, evaluation__beam_size=1)

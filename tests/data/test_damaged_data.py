@@ -143,7 +143,7 @@ def test_a_file_that_changes_as_it_is_read(packed, change):
         change(path)
         message = refused(list, pairs)
         assert message.startswith(f"{path} has changed since reading began")
-        assert message.endswith("or begin anew with another (a training in another folder)")
+        assert message.endswith("or begin again with another (a training in another folder)")
         assert line_reached(message) <= LINES_BETWEEN_LOOKS
         path.write_bytes(gzip.compress(TEXT) if path.suffix else TEXT)
 

@@ -37,7 +37,7 @@ class FixedTable:
         assert rows is None
         kept = tf.gather(cache["weighted"], entries, batch_dims=1)
         places = cache["weighted"].shape[1] - entries.shape[1]
-        junk = tf.fill((kept.shape[0], places), 12345)  # a round's entries are written anew
+        junk = tf.fill((kept.shape[0], places), 12345)  # a round's entries are written again
         return {**cache, "weighted": tf.concat([kept, junk], axis=1)}
 
 

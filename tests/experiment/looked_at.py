@@ -24,7 +24,7 @@ def figures(folder):
 
 
 def first_batches(run, number, row_multiple=1):
-    """The first batches of its training, prepared anew."""
+    """The first batches of its training, prepared again."""
     made = load_recipe(run.recipe)
     with TemporaryDirectory() as folder:
         beginning = Beginning(goes_on=False, has_state=False, origin=None, origin_step=None)

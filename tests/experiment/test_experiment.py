@@ -130,7 +130,7 @@ def test_tensorboard_has_the_figures_under_the_number_of_updates(run):
     for values in (*scalars.values(), *validation.values()):
         assert [step for step, _ in values] == [4, 6] and all(math.isfinite(value) for _, value in values)
     assert all(value > 0 for _, value in scalars["training/gradient_norm"])
-    # Of the first 4 batches and the next 2, counted anew.
+    # Of the first 4 batches and the next 2, counted again.
     batches = first_batches(run, 6, row_multiple=2)
     for (_, padding), few in zip(scalars["speed/padding"], (batches[:4], batches[4:]), strict=True):
         both = np.concatenate([np.concatenate([source.ravel(), labels.ravel()]) for (source, _), labels in few])
@@ -239,7 +239,7 @@ def test_tensorboard_has_sample_translations(run):
 
 
 def test_the_perplexity_is_that_of_the_test_set(run):
-    """Worked out anew from the logits of the independent forward pass, a float64 number a token."""
+    """Worked out again from the logits of the independent forward pass, a float64 number a token."""
     scores = json.loads(run.scores.read_text())
     model, tokenizers = load_model(run.path), run.load_tokenizers()
     pairs = list(DemoSource("test"))

@@ -89,7 +89,7 @@ def test_both_domains_are_scored_before_and_after(still, capsys):
 
 def test_it_tells_and_remembers_where_it_comes_from(still, origin):
     run, told = still
-    assert f"weights: those of {origin.path}, best.keras; schedule and optimizer begin anew" in told
+    assert f"weights: those of {origin.path}, best.keras; schedule and optimizer begin again" in told
     assert "tokenizer: that of the origin" in told and "before training, old: BLEU" in told
     page, facts = read_card(run.path)
     assert f"fine-tuned from `{origin.path}`" in page and "## Fine-tuned from" in page

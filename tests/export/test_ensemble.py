@@ -55,7 +55,7 @@ def columns(output):
 
 
 def test_it_finds_what_a_search_by_hand_finds(ensemble, alone):
-    """Over the mean of what the Keras models say, each hypothesis anew for each token."""
+    """Over the mean of what the Keras models say, each hypothesis again for each token."""
     each = [by_hand.whole_passes(translator.model) for translator in alone]
     found, scores = columns(ensemble.translate(TEXTS[:2]))
     for text, translation, score in zip(TEXTS[:2], found, scores, strict=True):

@@ -42,7 +42,7 @@ class Original:
         self.folder = path / "original"
         write_folder(
             self.folder, max_position_embeddings=90, **options
-        )  # the tokenizer's files and the config; the weights are made anew
+        )  # the tokenizer's files and the config; the weights are made again
         torch.manual_seed(8)
         config = transformers.MarianConfig.from_pretrained(self.folder)
         config.init_std = 0.4

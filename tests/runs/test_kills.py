@@ -79,7 +79,7 @@ def test_killed_twenty_times_it_ends_as_if_nothing_had_been(folder, undisturbed,
 
 
 def change_a_weight(state) -> None:
-    """Writes a state anew, with the last bit of one value changed."""
+    """Writes a state again, with the last bit of one value changed."""
     prefix = str(state / "variables")
     reader = tf.train.load_checkpoint(prefix)
     values = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}

@@ -136,7 +136,7 @@ def test_of_two_that_begin_at_once_the_slower_leaves_the_other_s_folder(short, t
         assert RunDirectory(tmp_path / "run").is_unfinished()
 
 
-# What is missing is prepared anew in the test of the buffer too.
+# What is missing is prepared again in the test of the buffer too.
 @pytest.mark.parametrize("damage", ["a bit", pytest.param("all of it", marks=pytest.mark.slow)])
 def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, undisturbed, console, damage):
     loaded, run = stopped

@@ -183,7 +183,7 @@ def cell_of(frame, row, column, rows, columns):
         except PlaywrightError as error:
             if "not attached" not in error.message:
                 raise
-            # It was drawn anew meanwhile: look for the new one.
+            # It was drawn again meanwhile: look for the new one.
     return box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows
 
 
@@ -202,7 +202,7 @@ def address(served, **state):
 def tab(served, new_page, kept_page):
     """Opens the tab, in a page of the test's own or in the one that is kept; gives the page and the plugin's frame.
 
-    In the one that is kept the plugin is loaded anew, without what an earlier test did to it.
+    In the one that is kept the plugin is loaded again, without what an earlier test did to it.
     """
 
     def open_tab(page=None, **state):

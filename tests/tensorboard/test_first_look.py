@@ -133,7 +133,7 @@ def test_the_last_layer_and_the_mean_are_shown_first(tab, log_dir):
     np.testing.assert_allclose(drawn_weights(image), expected["cross"][-1].astype(float).mean(axis=0), atol=0.01)
     before = image.get_attribute("href")
     frame.locator("select[name=layer]").select_option("0")
-    expect(image).not_to_have_attribute("href", before)  # drawn anew
+    expect(image).not_to_have_attribute("href", before)  # drawn again
     np.testing.assert_allclose(drawn_weights(image), expected["cross"][0].astype(float).mean(axis=0), atol=0.01)
     assert "p.attention.layer=0" in page.url
 

@@ -153,9 +153,9 @@ def test_other_runs_can_be_looked_at_while_all_is_read_anew(tmp_path):
     index = Index(tmp_path)
     index.refresh()
     shutil.rmtree(tmp_path / "b")
-    anew = threading.Thread(target=index.refresh)
-    anew.start()
-    while anew.is_alive():
+    again = threading.Thread(target=index.refresh)
+    again.start()
+    while again.is_alive():
         index.header("a", "a", 29)
     assert list(index.refresh()) == ["a"]
 
@@ -247,7 +247,7 @@ def test_a_damaged_file_that_is_whole_again_or_gone_is_no_longer_named(tmp_path,
     for size in (start + 100, len(content)):  # a copy under way, and one with its full length from the beginning
         assert listed(content[:start].ljust(size, b"\0")) == (before, damaged)
     assert listed(content) == (["a", "b"], [])
-    file.write_bytes(bytes(100))  # written anew, and removed
+    file.write_bytes(bytes(100))  # written again, and removed
     assert list(get(plugin, "/runs").json["damaged"]) == [f"run/{file.name}"]
     shutil.rmtree(folder)
     assert get(plugin, "/runs").json == {"runs": {}, "damaged": {}}

@@ -84,7 +84,7 @@ def test_training_goes_on_from_a_checkpoint_as_if_never_stopped(model, tmp_path)
     checkpoints.set_model(model)
     loaded = keras.saving.load_model(checkpoints.save_interrupted())
     for each in (model, loaded):
-        # Dropout draws anew after loading; without it both take the same step.
+        # Dropout draws again after loading; without it both take the same step.
         for layer in each._flatten_layers():
             if isinstance(layer, keras.layers.Dropout):
                 layer.rate = 0

@@ -1,4 +1,4 @@
-"""Text to text in one graph: against searches that run the whole model anew for each token."""
+"""Text to text in one graph: against searches that run the whole model again for each token."""
 
 import keras
 import numpy as np

@@ -43,7 +43,7 @@ class TaggedPairs(_ChangedSources):
 class NoisyPairs(_ChangedSources):
     """Pairs whose source texts have noise, the same in each pass.
 
-    So they are tokenised once, like any others: noise that each epoch draws anew would have every training tokenise at
+    So they are tokenised once, like any others: noise that each epoch draws again would have every training tokenise at
     every step. Different copies of a corpus come of different seeds.
 
     Args:

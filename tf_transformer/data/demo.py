@@ -212,7 +212,7 @@ class _Writer:
         return english, finite, end, f"{end} {finite}"
 
     def sentence(self) -> tuple[str, str]:
-        """An English sentence and its German, not yet capitalised; drawn anew until it is a good one."""
+        """An English sentence and its German, not yet capitalised; drawn again until it is a good one."""
         while True:
             self.mentioned.clear()
             english, german = self.draw()

@@ -199,7 +199,7 @@ def damaged_gzip(name: str | Path, error: Exception, number: int, advice: str = 
 def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:
     """The error of a file that is no longer what reading began with."""
     return UserError(
-        f"{file} {what} (after {place}): restore the original and give the command again, or begin anew with another "
+        f"{file} {what} (after {place}): restore the original and give the command again, or begin again with another "
         "(a training in another folder)"
     )
 

@@ -1,6 +1,6 @@
 """Sources of sentence pairs: text files, tab-separated files, TensorFlow Datasets.
 
-Every source is an iterable of (source, target) Python strings. It streams, and each `iter()` starts anew.
+Every source is an iterable of (source, target) Python strings. It streams, and each `iter()` starts again.
 What can be found wrong without reading everything (a missing file, an unknown dataset) is found when the
 source is made.
 """

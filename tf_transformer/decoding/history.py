@@ -9,7 +9,7 @@ from keras import ops
 
 from tf_transformer.layers.lean_ops import shape_of, take
 
-# Steps between two tidyings of a cache of fixed size (`rounds.py`), where a step writes all entries of its round anew.
+# Steps between two tidyings of a cache of fixed size (`rounds.py`), where a step writes all entries of its round again.
 FIXED_ROUND = 8
 
 

@@ -48,7 +48,7 @@ def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
 
 
 # Made once a process: the collective operations of a second MirroredStrategy would take the keys of the first one's
-# anew, and TensorFlow then finds their shapes at odds.
+# again, and TensorFlow then finds their shapes at odds.
 @functools.cache
 def _mirrored_strategy() -> tf.distribute.Strategy:
     import tensorflow as tf

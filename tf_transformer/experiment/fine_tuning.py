@@ -144,7 +144,7 @@ def begin_from(
 
 
 def _tell_taken(origin: Origin, counts: dict[str, dict[str, int]], console: Console) -> None:
-    lines = [f"weights: those of {origin.given}, {origin.checkpoint.name}; schedule and optimizer begin anew"]
+    lines = [f"weights: those of {origin.given}, {origin.checkpoint.name}; schedule and optimizer begin again"]
     for side, count in counts.items():
         kept, averaged, new = (f"{count[name]:,}" for name in ("kept", "averaged", "new"))
         lines.append(

@@ -96,7 +96,7 @@ def prepare_data(
         beginning: where the training begins: one that goes on from a state has its tokenizers.
         train_pairs: what `open_source` gives.
         validation_pairs: likewise.
-        console: where progress is shown, and what is prepared anew.
+        console: where progress is shown, and what is prepared again.
         kept: the tokenizers of the model that the training begins with, if it keeps them.
 
     Raises:

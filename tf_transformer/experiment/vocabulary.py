@@ -1,4 +1,4 @@
-"""The vocabulary that is learned for a recipe: which texts it was learned from, and when it is learned anew."""
+"""The vocabulary that is learned for a recipe: which texts it was learned from, and when it is learned again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Cons
         recipe: the experiment.
         pairs: those of training.
         folder: that of the prepared data, where the tokenizers lie or are put.
-        console: where it is told why they are learned anew.
+        console: where it is told why they are learned again.
 
     Raises:
         UserError: no vocabulary can be learned from the pairs, or the folder can't be written or holds something else.
@@ -59,7 +59,7 @@ def learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Cons
             try:
                 tokenizers = TokenizerPair.load(there)
             except UserError:
-                tell(console, "tokenizer: what was learned is damaged; learning it anew")
+                tell(console, "tokenizer: what was learned is damaged; learning it again")
             else:
                 if copied:
                     (there / LEARNED_FROM).write_text(text, encoding="utf-8")
@@ -69,7 +69,7 @@ def learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Cons
         if record and changed:
             names = {"tokenizer": "its settings", "state": "the text's files"}
             what = ", ".join(names.get(key, key) for key in changed)
-            tell(console, f"tokenizer: what was learned differs in {what}; learning it anew")
+            tell(console, f"tokenizer: what was learned differs in {what}; learning it again")
         if recipe.task == "parsing":
             tokenizers = train_parsing_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
         else:

@@ -76,7 +76,7 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike, f
         extra.mkdir()
         (extra / OPTIONS_FILE).write_text(json.dumps(asdict(translator.options), indent=2) + "\n", encoding="utf-8")
         (extra / "ops.txt").write_text("".join(f"{op}\n" for op in used_ops(partial)), encoding="utf-8")
-        # All but the model card, which a person may add to, and the requests, which the user may write anew.
+        # All but the model card, which a person may add to, and the requests, which the user may write again.
         write_checksums(partial)
         task = "parsing" if default == "parse" else "translation"
         write_card(extra, facts or facts_of_model(translator.model, translator.options, task))

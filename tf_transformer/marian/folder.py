@@ -169,9 +169,9 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = read_json(written)
     except ValueError as error:
-        raise UserError(f"{path}: not JSON ({error}); copy it anew") from None
+        raise UserError(f"{path}: not JSON ({error}); copy it again") from None
     if not isinstance(content, dict):
-        raise UserError(f"{path}: not a JSON object; copy it anew")
+        raise UserError(f"{path}: not a JSON object; copy it again")
     return content
 
 
@@ -189,7 +189,7 @@ def _read_safetensors(path: Path) -> Weights:
     try:
         return load_file(path)
     except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
-        raise UserError(f"{path}: can't be read as safetensors ({reason(error)}); copy it anew") from None
+        raise UserError(f"{path}: can't be read as safetensors ({reason(error)}); copy it again") from None
 
 
 def _read_bin(path: Path) -> Weights:

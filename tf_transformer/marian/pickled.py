@@ -119,7 +119,7 @@ def read_pickled(path: Path) -> dict[str, np.ndarray]:
             "convert it to model.safetensors where you trust it"
         ) from None
     except Exception as error:  # whatever a damaged file makes pickle and zipfile raise
-        raise UserError(f"{path}: can't be read as PyTorch's weights ({reason(error)}); copy it anew") from None
+        raise UserError(f"{path}: can't be read as PyTorch's weights ({reason(error)}); copy it again") from None
 
 
 def _read_zip(file: BinaryIO) -> tuple[Any, dict[str, bytes]]:

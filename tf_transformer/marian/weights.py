@@ -95,10 +95,10 @@ def set_weights(
 
     def take(name: str, shape: tuple[int, ...]) -> np.ndarray:
         if name not in left:
-            raise UserError(f"the weights have no {name}; copy the model anew")
+            raise UserError(f"the weights have no {name}; copy the model again")
         tensor = left.pop(name)
         if tensor.shape != shape:
-            raise UserError(f"{name} has shape {tensor.shape}, but config.json asks for {shape}; copy the model anew")
+            raise UserError(f"{name} has shape {tensor.shape}, but config.json asks for {shape}; copy the model again")
         return tensor.astype("float32")
 
     for name, variable, transposed in layer_weights(model):
@@ -124,7 +124,7 @@ def _check_copies(model: Transformer, weights: Weights, left: Weights) -> None:
         copies = dict.fromkeys((SOURCE, TARGET, PROJECTION), SHARED)
     for name, original in copies.items():
         if name in left and not np.array_equal(left.pop(name), weights[original]):
-            raise UserError(f"{name} is not {original}, which config.json says it is; copy the model anew")
+            raise UserError(f"{name} is not {original}, which config.json says it is; copy the model again")
     table = positional_encoding(model.max_length, model.d_model, halves=True)
     for name in POSITIONS:
         if name in left and not _is_near(left.pop(name), table):

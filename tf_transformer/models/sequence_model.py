@@ -45,7 +45,7 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
 
     Attributes:
         gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
-            change this or `parallel_parts` after a `fit`, compile anew: Keras keeps the step that it has made.
+            change this or `parallel_parts` after a `fit`, compile again: Keras keeps the step that it has made.
         parallel_parts: how many parts it works each of these on in, side by side; see there.
 
     Raises:

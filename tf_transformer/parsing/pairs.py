@@ -15,7 +15,7 @@ class TreePairs(Source):
     """Trees, cleaned, as sentence pairs: words with blanks between them, and the linearised tree.
 
     Args:
-        source: trees as a treebank has them; it is iterated over anew each time.
+        source: trees as a treebank has them; it is iterated over again each time.
         tags: whether a word is written as its part-of-speech tag, and not as `XX`.
 
     Example:

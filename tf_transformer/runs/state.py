@@ -161,7 +161,7 @@ class TrainingState(keras.callbacks.Callback):
             self.wait()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        # Which Keras has just begun anew; they tell of the whole epoch, and so of what came before the state.
+        # Which Keras has just begun again; they tell of the whole epoch, and so of what came before the state.
         metrics, self._remembered["metrics"] = self._remembered.get("metrics", []), []
         for parts, values in zip(self._metrics_parts() if metrics else [], metrics, strict=True):
             # Another run, whose state this one begins from, may have had another number of devices.

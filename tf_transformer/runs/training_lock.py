@@ -61,7 +61,7 @@ def training_lock(path: Path, folder: Path, patience: float) -> Iterator[None]:
     """
     began, told = time.monotonic(), False
     while True:
-        # Anew each time: where the training has ended meanwhile, its lock's file is gone.
+        # Opened each time: where the training has ended meanwhile, its lock's file is gone.
         file = _opened(path)
         if file is None:
             yield  # it is for the caller to see that nothing is left to train

@@ -68,7 +68,7 @@ def run_sweep(
             tell(f"{number} of {len(runs)}: {run.name} ...")
             _check_same_recipe(run, recipes[run.name])
             _train(run)
-            check_same(recipes[run.name], RunDirectory(run.path))  # the training has read the recipe anew
+            check_same(recipes[run.name], RunDirectory(run.path))  # the training has read the recipe again
             add(run)
             keep(scores)
         done = " (already finished)" if ended[run.name] else ""

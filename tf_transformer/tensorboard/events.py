@@ -73,7 +73,7 @@ class Index:
         with self._lock:
             found = self.places, {}, self._read  # a damaged file is tried again: it may only not have been whole yet
             sizes = self._sizes()
-            if any(sizes.get(path, 0) < read for path, read in self._read.items()):  # removed, or written anew
+            if any(sizes.get(path, 0) < read for path, read in self._read.items()):  # removed, or written again
                 found = {}, {}, {}  # filled before the others see them
             for path, size in sizes.items():
                 if size > found[2].get(path, 0):

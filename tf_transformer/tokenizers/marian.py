@@ -68,15 +68,15 @@ class MarianTokenizer(Tokenizer):
         try:
             SentencePieceProcessor().load_from_serialized_proto(model)
         except RuntimeError as error:
-            raise UserError("this is not a SentencePiece model, or it is damaged; copy it anew") from error
+            raise UserError("this is not a SentencePiece model, or it is damaged; copy it again") from error
         self._vocabulary = tuple(vocabulary)
         self._special = (end, unknown, padding)
         known = set(self._vocabulary)
         for name, piece in zip(("closing", "unknown", "padding"), self._special, strict=True):
             if piece not in known:
-                raise UserError(f"the vocabulary has no {name} piece, {piece!r}; copy it anew")
+                raise UserError(f"the vocabulary has no {name} piece, {piece!r}; copy it again")
         if len(known) != len(self._vocabulary) or len(set(self._special)) != len(self._special):
-            raise UserError("the vocabulary has a piece twice; copy it anew")
+            raise UserError("the vocabulary has a piece twice; copy it again")
         start = next(name for name in ("<s>", "<start>", "<tf_transformer start>") if name not in known)
         places = self.marian_ids
         self._pieces = [self._vocabulary[place] for place in places]
@@ -187,4 +187,4 @@ class MarianTokenizer(Tokenizer):
         except UserError:
             raise
         except (ValueError, KeyError, TypeError) as error:
-            raise UserError("this is not the tokenizer of an imported MarianMT model; import the model anew") from error
+            raise UserError("not the tokenizer of an imported MarianMT model; import the model again") from error

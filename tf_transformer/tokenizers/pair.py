@@ -17,7 +17,7 @@ from tf_transformer.tokenizers.kinds import TARGET_KINDS, TOKENIZER_KINDS, Token
 
 DESCRIPTION = "tokenizer.json"
 
-REMEDY = "copy or train the tokenizer anew"
+REMEDY = "copy or train the tokenizer again"
 
 
 class TokenizerPair(tf.Module):

@@ -64,7 +64,7 @@ class ModelResource(tf.saved_model.experimental.TrackableResource):
         _ = self.resource_handle  # which makes it
 
     def for_op(self) -> tf.Tensor:
-        """The handle. A graph finds the model by name or makes it anew, since it may outlive this object."""
+        """The handle. A graph finds the model by name or makes it again, since it may outlive this object."""
         return self.resource_handle if tf.executing_eagerly() else self._make()
 
     def _create_resource(self) -> tf.Tensor:
@@ -102,7 +102,7 @@ class SentencePieceTokenizer(Tokenizer):
         try:
             self._processor.load_from_serialized_proto(model)
         except RuntimeError as error:
-            raise UserError("this is not a SentencePiece model, or it is damaged; train it anew") from error
+            raise UserError("this is not a SentencePiece model, or it is damaged; train it again") from error
         processor = self._processor
         special_ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
         if special_ids != (PAD_ID, UNKNOWN_ID, START_ID, END_ID):

@@ -49,7 +49,7 @@ class AveragedWeights(keras.callbacks.Callback):
     def _is_shown(self) -> bool:
         """Whether the model's weights are the average, to the bit."""
         if not self.model.optimizer.built:
-            return False  # compiled anew: this one's average begins with the weights that are there
+            return False  # compiled again: this one's average begins with the weights that are there
         found = self.model.get_weights()
         self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
         average = self.model.get_weights()

@@ -47,7 +47,7 @@ class DataWait(keras.callbacks.Callback):
 
     def __init__(self) -> None:
         super().__init__()
-        # Keras begins anew after a few batches that it throws away; what comes then has the same numbers.
+        # Keras begins again after a few batches that it throws away; what comes then has the same numbers.
         self._ready: dict[int, _Batch] = {}
         self._used = 0  # how many of these have been trained on
         self._shapes: set[tuple[int, ...]] = set()

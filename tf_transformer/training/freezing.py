@@ -13,7 +13,7 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
     """Keeps weights from being trained. To be called before the optimizer is built.
 
     A matrix that several layers share is frozen for all of them. What is frozen stays so in a file that the model is
-    saved to; a weight with `weight.trainable = True` learns again, once the model is compiled anew.
+    saved to; a weight with `weight.trainable = True` learns again, once the model is compiled again.
 
     Args:
         model: a built model.

@@ -83,7 +83,7 @@ class CTranslate2Engine:
         """Gives the hypotheses of each row, and takes care that none depends on another row's limit.
 
         CTranslate2 has one limit for a batch. A search is that of a lower limit as long as it never reaches it, and few
-        do; those are made anew. Samples can't be: to draw again where they are long would favour the short ones.
+        do; those are made again. Samples can't be: to draw again where they are long would favour the short ones.
         """
         limits = {row: self._limit(source) for row, source in sources.items()}
         pending, found = list(sources), {}

@@ -89,7 +89,7 @@ def test_a_change_of_the_alignments_is_noticed_and_broken_off_parts_are_not_take
     path.write_text(path.read_text().replace("\n", " 0-0\n", 1))
     after = links()
     assert after[0] > before[0] == 0 and (after[1:] == before[1:]).all()
-    assert "preparing it anew" in told.getvalue()
+    assert "preparing it again" in told.getvalue()
 
 
 def test_where_nothing_is_aligned_nothing_is_carried(tmp_path):

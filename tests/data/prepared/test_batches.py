@@ -101,7 +101,7 @@ def test_batches_from_a_step_are_those_that_come_there(prepared, step, fixed):
 
 
 def test_each_iterator_begins_at_the_step(prepared):
-    """Keras begins anew after a few batches that it throws away."""
+    """Keras begins again after a few batches that it throws away."""
     dataset = PreparedBatches(prepared, **LIMITS).endless(seed=3).from_step(7)
     assert seen(arrays(dataset, 3)) == seen(arrays(dataset, 3))
 

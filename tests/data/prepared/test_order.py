@@ -131,7 +131,7 @@ def test_half_a_source_differs_from_one_round_to_the_next():
 
 
 def test_a_permutation_is_made_once_for_all_epochs_that_draw_from_it(monkeypatch):
-    """And gives what it gave when each epoch made it anew."""
+    """And gives what it gave when each epoch made it again."""
     buckets, sources = np.random.default_rng(0).integers(0, 4, 300), [(200, 0.03), (60, 0.4), (40, 2.5)]
     expected = [pairs_of(order_of(buckets, sources).epoch(number)) for number in range(60)]
     made, permutation = Counter(), TrainingOrder._permutation

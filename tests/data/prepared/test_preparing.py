@@ -1,4 +1,4 @@
-"""Prepared pairs: the same as the text has, made once, and made anew when they must be."""
+"""Prepared pairs: the same as the text has, made once, and made again when they must be."""
 
 import os
 from pathlib import Path
@@ -94,7 +94,7 @@ def test_a_mistake_in_the_text_is_told_with_its_place(tmp_path):
     assert not (tmp_path / "store" / "train").exists()
 
 
-# -- once, and anew ----
+# -- once, and again ----
 
 
 def test_they_are_made_once(tmp_path, console):
@@ -208,7 +208,7 @@ def test_another_limit_tokenizer_or_file_is_told_and_prepared(tmp_path, console,
     pairs = numbered(50)
     prepare(pairs, tmp_path / "train", files=["a"])
     prepared = prepare(pairs, tmp_path / "train", console=console, **{"files": ["a"], **changes})
-    assert console.file.getvalue() == f"train: what was prepared {told}; preparing it anew\n"
+    assert console.file.getvalue() == f"train: what was prepared {told}; preparing it again\n"
     expected = prepare(pairs, tmp_path / "other", **{"files": ["a"], **changes})
     assert texts_of(prepared) == texts_of(expected)
     assert contents(tmp_path / "train") == contents(tmp_path / "other")
@@ -217,7 +217,7 @@ def test_another_limit_tokenizer_or_file_is_told_and_prepared(tmp_path, console,
 def test_a_setting_that_was_taken_out_is_told(tmp_path, console):
     prepare(numbered(50), tmp_path / "train", files=["a"], alignments=["b"])
     prepare(numbered(50), tmp_path / "train", files=["a"], console=console)
-    assert console.file.getvalue() == "train: what was prepared differs in alignments; preparing it anew\n"
+    assert console.file.getvalue() == "train: what was prepared differs in alignments; preparing it again\n"
 
 
 @pytest.mark.parametrize("name", ["source_ids.npy", "target_offsets.npy", MANIFEST, "SHA256SUMS"])
@@ -240,7 +240,7 @@ def test_damage_is_noticed(tmp_path, console, name, fault):
             prepare(pairs, tmp_path / "train")
     elif (name, fault) != ("SHA256SUMS", "gone"):
         prepare(pairs, tmp_path / "train", console=console)
-        assert "damaged, or of another version; preparing it anew" in console.file.getvalue()
+        assert "damaged, or of another version; preparing it again" in console.file.getvalue()
         assert contents(tmp_path / "train") == sound
 
 

@@ -75,7 +75,7 @@ def prepare_pairs(
         max_length: the most tokens on either side, END counted.
         max_ratio: how many times as long as the other a side may be; None for any.
         settings: what else decides which pairs there are, by name, as JSON has it.
-        console: where progress is shown, and what is prepared anew.
+        console: where progress is shown, and what is prepared again.
 
     Raises:
         UserError: `pairs` can't be read, or the folder can't be written, or it holds something else.
@@ -205,7 +205,7 @@ def _tell_anew(folder: Path, why: str, console: Console) -> None:
             f"{folder}: {why}, and not replaced, since it holds {min(others)} too, which is not of prepared data; give "
             "another folder with data.prepared, or move that file away"
         )
-    tell(console, f"{folder.name}: {why}; preparing it anew")
+    tell(console, f"{folder.name}: {why}; preparing it again")
 
 
 def _make(pairs: Pairs, tokenizers: TokenizerPair, folder: Path, settings: dict[str, Any], console: Console) -> None:

@@ -23,7 +23,7 @@ const EMPTY = 'No attention here yet. Train with the callback AttentionBoard, or
 /**
  * Shows attention in an element.
  *
- * `source` gives it (source.js), `memory` keeps what is shown (memory.js). Returns {draw}, which draws everything anew, and
+ * `source` gives it (source.js), `memory` keeps what is shown (memory.js). Returns {draw}, which draws everything again, and
  * {reload}, which asks the source for what there is before.
  */
 export function show(root, source, memory) {
@@ -220,7 +220,7 @@ export function show(root, source, memory) {
     );
   }
 
-  /** The least weight that has a line: `fewer(least)` draws anew while it is moved, `told` says how many there are. */
+  /** The least weight that has a line: `fewer(least)` draws again while it is moved, `told` says how many there are. */
   function threshold(scene, fewer, told) {
     const number = element('output', {}, scene.least.toFixed(2));
     const slider = element('input', {

@@ -13,9 +13,9 @@ export class Server {
     this.kept = new Map();
   }
 
-  /** The steps of each tag of each run, and damaged files: {runs, damaged}. Asked for anew each time. */
+  /** The steps of each tag of each run, and damaged files: {runs, damaged}. Asked for again each time. */
   async runs() {
-    this.kept.clear(); // a run may have been written anew
+    this.kept.clear(); // a run may have been written again
     return (await this.get('runs')).json();
   }
 
