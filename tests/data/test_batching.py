@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.data.characters import CHARACTERS
-from tf_transformer.data.batching import make_batches, padding_share, shuffled, with_known_length
+from tf_transformer.data.batching import bucket_bounds, make_batches, padding_share, shuffled, with_known_length
 from tf_transformer.data.counting import PairCounts, count_pairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
@@ -129,6 +129,13 @@ def test_more_pairs_than_a_chunk():
     batches = make_batches(pairs, CHARACTERS, batch_tokens=300, max_length=30)
     assert sorted(seen(batches)) == sorted(pairs)
     assert count_pairs(pairs, CHARACTERS, 30).kept == 2345
+
+
+def test_the_bounds_of_the_buckets():
+    """They decide which pairs are a batch: with others a run that was interrupted would go on with other batches."""
+    of_twos, of_tenths = range(4, 31, 2), [33, 36, 39, 42, 46, 50, 55, 60, 66, 72, 79, 86, 94, 103, 113, 124, 128]
+    assert bucket_bounds(128) == [*of_twos, *of_tenths]
+    assert (bucket_bounds(3), bucket_bounds(4), bucket_bounds(7)) == ([3], [4], [4, 6, 7])
 
 
 def test_full_batches_are_full():

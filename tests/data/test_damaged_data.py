@@ -268,6 +268,16 @@ def test_a_datasets_file_that_changes_or_is_gone(dataset, prepared, damaged):
     assert refused(list, source).startswith(f"{path} is gone (after pair 0): restore the original")
 
 
+def test_size_and_time_of_change_of_a_datasets_files_tell_it_from_another(dataset, prepared):
+    path, state = records(prepared)[1], dataset().state()
+    assert dataset().state() == state
+    os.utime(path, ns=(1, 1))
+    older = dataset().state()
+    grow(path)
+    os.utime(path, ns=(1, 1))
+    assert state != older != dataset().state()
+
+
 # -- in the middle of a training ----
 
 

@@ -8,10 +8,12 @@ from collections import Counter
 
 import pytest
 import sacrebleu
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tf_transformer.errors import UserError
+from tf_transformer.evaluation.perturbation import evaluate_perturbed
 from tf_transformer.evaluation.scores import evaluate_translations, score_translations
 
 KOREAN_HYPOTHESIS = "빛이 써는 노인은 완벽한 어두운곳에서 잠든 사람과 비교할 때 강박증이 심해질 기회가 훨씬 높았다"
@@ -179,6 +181,18 @@ def test_13a_parts_punctuation_from_words_and_none_does_not():
     pair = ["Er geht nach Hause."], ["Er geht nach Hause ."]
     assert score_translations(*pair).bleu == pytest.approx(100)
     assert score_translations(*pair, tokenize="none").precisions == ((3, 2, 1, 0), (4, 3, 2, 1))
+
+
+def test_perturbed_copies_are_scored_with_the_same_tokenizer():
+    def echo(texts):
+        rows = len(texts)
+        return {"translation": tf.constant(texts), "score": tf.zeros(rows), "truncated": tf.fill(rows, False)}
+
+    text = "I saw the OLD MAN there."
+    shouted = sacrebleu.corpus_bleu([text.upper()], [[text]], tokenize="char").score
+    assert shouted != pytest.approx(sacrebleu.corpus_bleu([text.upper()], [[text]]).score)
+    scores = evaluate_perturbed(echo, [(text, text)], tokenize="char")
+    assert scores["upper_case"]["bleu"] == pytest.approx(shouted)
 
 
 def test_tokenised_text_raises_no_warning_under_none(caplog):

@@ -11,10 +11,11 @@ from tests.cli.command import assert_mistake
 from tests.marian.folders import write_folder
 from tests.marian.reference import Marian
 from tests.tiny_run import PAIRS
-from tf_transformer import Transformer
+from tf_transformer import DecodingOptions, Transformer
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run_marian
 from tf_transformer.marian import export_marian, import_marian
+from tf_transformer.recipe import load_recipe
 from tf_transformer.tokenizers import train_tokenizers
 from tf_transformer.tokenizers.base import END_ID, START_ID
 
@@ -69,7 +70,7 @@ def test_half_the_embeddings_of_the_pair_may_be_tied(tmp_path):
     ids=["all", "target", "none"],
 )
 def test_a_model_of_ones_own_computes_the_same_there(tmp_path, share, options):
-    """Its sines and cosines alternate; its tokenizer is one SentencePiece model, or two."""
+    """Its sines and cosines alternate; its tokenizer is one SentencePiece model, or two. Its search is told too."""
     tokenizers = train_tokenizers(PAIRS, vocab_size=310, joint=share == "all")
     source, target = tokenizers.source, tokenizers.target
     model = Transformer(
@@ -79,10 +80,13 @@ def test_a_model_of_ones_own_computes_the_same_there(tmp_path, share, options):
     random = np.random.default_rng(4)
     around = [float(variable.path.endswith("gamma")) for variable in model.weights]
     model.set_weights([a + 0.5 * random.normal(size=w.shape) for a, w in zip(around, model.get_weights(), strict=True)])
-    folder = export_marian(model, tokenizers, tmp_path / "out", languages=("en", "de"))
+    search = DecodingOptions(beam_size=3, alpha=0.7, no_repeat_ngram_size=2)
+    folder = export_marian(model, tokenizers, tmp_path / "out", search, languages=("en", "de"))
     tensors, config = load_file(folder / "model.safetensors"), read_json(folder / "config.json")
     by_equations = Marian(tensors, config)
     run = import_marian(folder, tmp_path / "run")
+    evaluation = load_recipe(run.recipe).evaluation
+    assert (evaluation.beam_size, evaluation.alpha, evaluation.no_repeat_ngram_size) == (3, 0.7, 2)
     again = run.load_tokenizers()
     # Its tokens have the ids that they had, all but those of the special ones.
     theirs, padding = again.target.marian_ids, config["pad_token_id"]

@@ -16,7 +16,7 @@ from tf_transformer.decoding import Stepper, beam_search, shift_right
 from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run_marian
 from tf_transformer.marian import import_marian
-from tf_transformer.marian.config import search_settings, with_defaults
+from tf_transformer.marian.config import model_arguments, search_settings, with_defaults
 from tf_transformer.recipe import load_recipe
 from tf_transformer.tokenizers.base import END_ID, START_ID
 from tf_transformer.translation import Translator
@@ -131,10 +131,17 @@ def test_the_recipe_says_what_the_files_say(imported):
     assert recipe.model.activation == imported.config["activation_function"]
 
 
-def test_languages_that_are_given_come_first(joint, tmp_path):
-    run = import_marian(joint.folder, tmp_path / "run", source_language="en", target_language="de")
-    data = load_recipe(run.recipe).data
-    assert (data.source_language, data.target_language) == ("en", "de")
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"source_language": "nl", "target_language": "fr"}, ("nl", "fr")),
+        ({"target_language": "fr"}, ("en", "fr")),
+    ],
+    ids=["both", "target"],
+)
+def test_languages_that_are_given_come_first(joint, tmp_path, given, expected):
+    data = load_recipe(import_marian(joint.folder, tmp_path / "run", **given).recipe).data
+    assert (data.source_language, data.target_language) == expected
 
 
 def test_the_card_says_where_the_model_is_from(joint):
@@ -148,6 +155,19 @@ def test_generation_config_comes_before_config(tmp_path):
     write_folder(tmp_path / "model", generation={"num_beams": 6, "length_penalty": 1.0, "no_repeat_ngram_size": 3})
     evaluation = load_recipe(import_marian(tmp_path / "model", tmp_path / "run").recipe).evaluation
     assert (evaluation.beam_size, evaluation.alpha, evaluation.no_repeat_ngram_size) == (6, 1.0, 3)
+
+
+@pytest.mark.parametrize("said", [{}, {"num_beams": None, "length_penalty": None}], ids=["left out", "null"])
+def test_without_a_word_of_the_search_it_is_the_transformers_library_s_own(joint, said):
+    silent = {key: value for key, value in joint.config.items() if key not in ("num_beams", "length_penalty")}
+    found = search_settings(with_defaults(silent | said, "config.json"), {}, "config.json")
+    assert (found["beam_size"], found["alpha"]) == (1, 1.0)
+
+
+def test_each_dropout_is_the_one_that_the_files_name(joint):
+    rates = {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3}
+    arguments = model_arguments(with_defaults(joint.config | rates, "config.json"))
+    assert {name: arguments[f"{name}_rate"] for name in rates} == rates
 
 
 def test_keys_that_ask_for_nothing_are_not_refused(joint):

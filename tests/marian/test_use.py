@@ -51,13 +51,14 @@ def short(joint):
 def test_the_command_makes_a_run_and_other_commands_take_it(joint, tmp_path, command, capsys):
     texts, run = tmp_path / "texts.txt", tmp_path / "opus"
     texts.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    command("import", joint.folder, run)
+    command("import", joint.folder, run, "--source-language", "nl", "--target-language", "fr")
     assert capsys.readouterr().out == f"{run}\n"
     command("translate", run, texts, "--max-length", 8)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(TEXTS) and lines[2] == ""
     command("card", run)
-    assert "imported from another library" in capsys.readouterr().out
+    card = capsys.readouterr().out
+    assert "imported from another library" in card and "translates from nl to fr" in card
 
 
 @pytest.mark.thorough  # as the one above has it, and tests/runs/test_directory.py of the tiny run

@@ -50,4 +50,9 @@ def assert_scores_are_those_of_the_trees(parser):
     linear = [" ".join(linearise(read_tree(tree.decode()), tags=True)) for tree in output["tree"].numpy()]
     log_probs = parser.functions["score"](tf.constant(texts), tf.constant(linear))["score"].numpy()
     lengths = np.array([len(tokens.split()) + 1 for tokens in linear])
-    np.testing.assert_allclose(output["score"], log_probs / ((5 + lengths) / 6) ** 0.6, rtol=1e-4)
+    np.testing.assert_allclose(output["score"], log_probs / penalty_of(lengths, parser.options), rtol=1e-4)
+
+
+def penalty_of(lengths, options):
+    """What the log-probabilities of trees with so many tokens are divided by."""
+    return ((options.length_offset + lengths) / (options.length_offset + 1)) ** options.alpha

@@ -9,14 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.eager import eagerly
-from tests.parsing.random_parser import MAX_LENGTH, SENTENCES, assert_scores_are_those_of_the_trees, make_parser
-from tf_transformer import Ensemble
+from tests.parsing.random_parser import (
+    MAX_LENGTH,
+    SENTENCES,
+    assert_scores_are_those_of_the_trees,
+    make_parser,
+    penalty_of,
+)
+from tests.recipe.recipes import DEMO
+from tf_transformer import DecodingOptions, Ensemble
 from tf_transformer.decoding import beam_search, shift_right
 from tf_transformer.errors import UserError
 from tf_transformer.parsing import linearise, read_tree
 from tf_transformer.parsing import parser as parser_module
 from tf_transformer.parsing.parser import Parser, words_of
 from tf_transformer.parsing.sentences import evaluate_parses, load_parse, parse_function, parse_sentences
+from tf_transformer.recipe import load_recipe, save_recipe
+from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.tokenizers.base import END_ID, START_ID
 from tf_transformer.translation import loading
 
@@ -124,8 +133,34 @@ def test_an_export_of_an_earlier_version_does_not_tell_what_it_cut(monkeypatch, 
     assert [(parse.mended, parse.truncated) for parse in found] == [(True, False), (False, False)]
 
 
+@pytest.mark.parametrize("grammar", [True, False])
+def test_a_run_s_recipe_says_whether_there_is_a_grammar(monkeypatch, tmp_path, parser, grammar):
+    run = RunDirectory.create(tmp_path / "run")
+    recipe = load_recipe(DEMO.parent / "parsing_demo.yaml", [f"evaluation.grammar={str(grammar).lower()}"])
+    save_recipe(recipe, run.recipe)
+    monkeypatch.setattr(loading, "load_translator", lambda path: parser)
+    assert load_parse(run.path).grammar is grammar
+    assert load_parse(run.path, grammar=not grammar).grammar is not grammar  # what is given comes first
+
+
 def test_a_score_is_that_of_the_tree(parser):
     assert_scores_are_those_of_the_trees(parser)
+    options = DecodingOptions(beam_size=3, extra_length=12, alpha=1.5, length_offset=2.0)
+    with eagerly():
+        assert_scores_are_those_of_the_trees(Parser(parser.model, parser.tokenizers, options))
+
+
+def test_a_tree_is_no_longer_than_asked_for_but_for_its_words(parser):
+    """Those have room in any case, with the root's brackets and the closing token."""
+    short = Parser(parser.model, parser.tokenizers, DecodingOptions(beam_size=3, extra_length=12, max_length=9))
+    most = [max(len(text.split()) + 3, 9) for text in TEXTS]
+
+    def lengths(parser):
+        return [len(linearise(tree)) + 1 for tree, _ in parsed(parser, TEXTS)]
+
+    with eagerly():
+        assert all(length <= limit for length, limit in zip(lengths(short), most, strict=True))
+    assert any(length > limit for length, limit in zip(lengths(parser), most, strict=True))
 
 
 @pytest.mark.parametrize("members", [1, 3])
@@ -139,6 +174,7 @@ def test_of_its_hypotheses_it_takes_the_one_that_encoders_and_decoders_find_like
 
     monkeypatch.setattr(parser_module, "beam_search", recorded)
     options = {"told": "tree_state", "tags": True, "beam_size": 4, "extra_length": 12}
+    options |= {"alpha": 1.5, "length_offset": 2.0}
     parser = make_parser(seed=2, tree_loss=0.5, **options)
     learned = [parser.model]
     if members > 1:
@@ -153,7 +189,7 @@ def test_of_its_hypotheses_it_takes_the_one_that_encoders_and_decoders_find_like
         source = tf.constant([[*parser.tokenizers.source.tokenize([text]).to_list()[0], END_ID]])
         contexts, totals = [model.encoder(source) for model in learned], []
         for hypothesis, score in zip(ids[place], scores[place].numpy(), strict=True):
-            penalty = ((5 + np.count_nonzero(hypothesis)) / 6) ** 0.6
+            penalty = penalty_of(np.count_nonzero(hypothesis), parser.options)
             target = shift_right(hypothesis[None], START_ID)
             losses = [
                 model.told.loss_of_tree(source, target, context).numpy()[0]

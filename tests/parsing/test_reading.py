@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import os
 import re
 from pathlib import Path
 
@@ -66,6 +67,18 @@ def test_files_come_one_after_the_other_and_are_streamed(tmp_path):
     second = file_of(tmp_path, CATS + "\n" + DOGS + "\nspoilt", "second")
     read = [str(tree) for tree in itertools.islice(TreeFiles([first, str(second)]), 3)]
     assert [tree.split("NNS ")[1][:4] for tree in read] == ["Dogs", "Cats", "Dogs"]
+
+
+def test_a_file_s_size_and_time_of_change_tell_it_from_another(tmp_path):
+    path = file_of(tmp_path, DOGS)
+    os.utime(path, ns=(1, 1))
+    states = [TreeFiles(path).state(), TreeFiles(path).state()]
+    os.utime(path, ns=(2, 2))
+    states.append(TreeFiles(path).state())
+    file_of(tmp_path, DOGS + CATS)
+    os.utime(path, ns=(2, 2))
+    states.append(TreeFiles(path).state())
+    assert states[0] == states[1] and states[1] != states[2] != states[3]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What holds for every kind: special ids, tf.data, files, and the export in a process of its own."""
 
 import gc
+import itertools
 import json
 import subprocess
 import sys
@@ -26,6 +27,14 @@ def test_special_ids(pair):
 @pytest.mark.parametrize("text", ["<s>", "</s>", "<pad>", "<unk>", "[PAD]", "[START] [END]"])
 def test_text_cannot_spell_a_special_piece(pair, text):
     assert not {PAD_ID, START_ID, END_ID} & set(pair.source.tokenize([text]).to_list()[0])
+
+
+def test_pairs_are_the_same_where_both_sides_are(joint_pairs):
+    bpe, unigram = joint_pairs["bpe"].source, joint_pairs["unigram"].source
+    pairs = [TokenizerPair(*sides, "bpe") for sides in itertools.product([bpe, unigram], repeat=2)]
+    for one, other in itertools.product(pairs, repeat=2):
+        assert one.same_as(other) == (one is other)
+    assert pairs[0].same_as(joint_pairs["bpe"]) and not pairs[0].same_as(TokenizerPair(bpe, bpe, "unigram"))
 
 
 def test_special_ids_leave_no_text(pair):

@@ -77,6 +77,16 @@ def test_wordpiece_knows_many_characters_but_not_the_rarest():
         assert vocabulary(tokenizer) & set(characters) == set(known)
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_sentencepiece_knows_all_characters_but_the_rarest(pairs, kind):
+    """The last one is not among 99,999 of 100,000."""
+    text = " ".join(map(" ".join, pairs))
+    characters = [chr(ord("一") + number) for number in range(21)]
+    texts = ["".join(characters[:-1] * 2 + characters[-1:]), *[text] * 7]
+    known = vocabulary(train_tokenizers([(text, "") for text in texts], kind, 330).source)
+    assert known & set(characters) == set(characters[:-1])
+
+
 def test_wordpiece_learns_from_words_of_any_length_too():
     tokenizer = train_tokenizers([("dog" * 20 + "ä", "dog")] * 3, "wordpiece", 15).source
     assert {"ä", "##ä", "dog"} <= vocabulary(tokenizer)

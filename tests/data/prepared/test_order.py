@@ -159,13 +159,24 @@ def test_another_process_draws_the_same():
     assert out.strip() == str(pairs_of(order.epoch(3))[:9])
 
 
-def test_the_random_numbers_are_those_that_pcg64_is_known_for():
-    """The order of three pairs, from the raw numbers of the generator, worked out with Python's integers."""
-    state = np.random.PCG64(np.random.SeedSequence([1, 0, 0])).state["state"]
+def permutation_by_hand(stream, length):
+    """From the raw numbers of the generator, worked out with Python's integers."""
+    state = np.random.PCG64(np.random.SeedSequence(stream)).state["state"]
     number, increment, raw = state["state"], state["inc"], []
-    for _ in range(3):  # PCG XSL RR 128/64 (O'Neill, 2014)
+    for _ in range(length):  # PCG XSL RR 128/64 (O'Neill, 2014)
         number = (number * 0x2360ED051FC65DA44385DF649FCCF645 + increment) % 2**128
         folded, turn = (number >> 64) ^ (number % 2**64), number >> 122
         raw.append(((folded >> turn) | (folded << (-turn % 64))) % 2**64)
-    expected = sorted(range(3), key=lambda pair: raw[pair])
-    assert TrainingOrder(np.zeros(3, int), [3], [(3, 1.0)], seed=1).epoch(0).pairs.tolist() == expected
+    return sorted(range(length), key=lambda place: raw[place])
+
+
+def test_the_random_numbers_are_those_that_pcg64_is_known_for():
+    """Each use of them has its stream: the seed, the use, and what of it; else a run that goes on gets others."""
+    pairs = TrainingOrder(np.zeros(3, int), [3], [(3, 1.0)], seed=1).epoch(0).pairs
+    assert pairs.tolist() == permutation_by_hand([1, 0, 0], 3)
+    batches = TrainingOrder(np.zeros(5, int), [1], [(5, 1.0)], seed=1).epoch(2).order
+    assert batches.tolist() == permutation_by_hand([1, 1, 2], 5)
+    # In the third epoch two sources of which a half comes are in their second round.
+    drawn = TrainingOrder(np.zeros(8, int), [8], [(4, 0.5), (4, 0.5)], seed=1).epoch(2).pairs
+    first, second = (permutation_by_hand([1, 2, source, 1], 4)[:2] for source in (0, 1))
+    assert sorted(drawn.tolist()) == sorted([*first, *(4 + pair for pair in second)])

@@ -1,5 +1,6 @@
 """Prepared pairs: the same as the text has, made once, and made again when they must be."""
 
+import gzip
 import os
 from pathlib import Path
 
@@ -8,17 +9,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.data.prepared.small import FEW, Counted, contents, numbered, prepare, texts_of
+from tests.data.prepared.small import CHARACTERS, FEW, Counted, contents, numbered, prepare, texts_of
 from tests.data.test_batching import judged, texts
 from tests.tiny_run import write_pairs
-from tf_transformer.data.changed import TaggedPairs
+from tf_transformer.data.changed import NoisyPairs, TaggedPairs
 from tf_transformer.data.counting import count_pairs
 from tf_transformer.data.fingerprint import fingerprint
 from tf_transformer.data.mixture import Mixture, WeightedSource
+from tf_transformer.data.noise import Noise
+from tf_transformer.data.placeholders import PlaceholderPairs
 from tf_transformer.data.prepared import preparing
 from tf_transformer.data.prepared.store import MANIFEST, PreparedPairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
+from tf_transformer.files.checksums import write_checksums
 from tf_transformer.tokenizers import TokenizerPair
 from tf_transformer.tokenizers.brackets import BracketTokenizer
 
@@ -63,6 +67,13 @@ def test_ids_take_two_bytes_where_the_vocabulary_allows(tmp_path):
     assert texts_of(few) == [("a", last)] and few.source.ids.dtype == np.uint16
 
 
+@pytest.mark.parametrize("large", ["source", "target"])
+def test_ids_take_four_bytes_where_either_vocabulary_is_large(tmp_path, large):
+    sides = {"source": FEW.source, "target": FEW.target, large: CHARACTERS.source}
+    pairs = [("👍", "a") if large == "source" else ("a", "👍")]
+    assert texts_of(prepare(pairs, tmp_path / "train", TokenizerPair(**sides, kind="characters"))) == pairs
+
+
 def test_of_several_sources_each_is_counted(tmp_path):
     """With a tag before the texts of one, but for those that are empty."""
     clean, crawled = numbered(230), [("x", "y"), ("", "empty"), ("x", "y")]
@@ -74,14 +85,34 @@ def test_of_several_sources_each_is_counted(tmp_path):
     assert (second.counts.empty, second.counts.repeated) == (1, 1)
 
 
-def test_what_was_left_out_of_the_text_is_told_from_then_on(tmp_path):
+@pytest.mark.parametrize(
+    "derived",
+    [
+        lambda pairs: pairs,
+        lambda pairs: TaggedPairs(pairs, "<bt>"),
+        lambda pairs: NoisyPairs(pairs, Noise(upper_case=1)),
+        PlaceholderPairs,
+    ],
+    ids=["as they are", "tag", "noise", "placeholders"],
+)
+def test_what_was_left_out_of_the_text_is_told_from_then_on(tmp_path, derived):
     source, target = write_pairs(tmp_path, numbered(230))
     source.write_bytes(source.read_bytes().replace(b"7", b"\xff"))
     lines = source.read_bytes().splitlines()
     broken = sum(b"\xff" in line for line in lines)
     for _ in range(2):
-        prepared = prepare(TextFiles(source, target, invalid_utf8="skip"), tmp_path / "store" / "train")
+        pairs = derived(TextFiles(source, target, invalid_utf8="skip"))
+        prepared = prepare(pairs, tmp_path / "store" / "train")
         assert prepared.manifest.sources[0].skipped == broken > 0 and len(prepared) == 230 - broken
+
+
+def test_what_was_lost_of_a_damaged_file_is_told_of_pairs_made_of_it_too(tmp_path):
+    source, target = write_pairs(tmp_path, numbered(230))
+    source.write_bytes(gzip.compress(source.read_bytes())[:-20])
+    files = TextFiles(source, target, damaged="skip")
+    prepared = prepare(TaggedPairs(files, "<bt>"), tmp_path / "store" / "train")
+    (lost,) = prepared.manifest.sources[0].lost
+    assert [lost] == files.lost and "is cut off after line" in lost
 
 
 def test_a_mistake_in_the_text_is_told_with_its_place(tmp_path):
@@ -242,6 +273,20 @@ def test_damage_is_noticed(tmp_path, console, name, fault):
         prepare(pairs, tmp_path / "train", console=console)
         assert "damaged, or of another version; preparing it again" in console.file.getvalue()
         assert contents(tmp_path / "train") == sound
+
+
+def test_what_another_version_prepared_is_told_and_prepared_anew(tmp_path, console):
+    """With its checksums right, so that nothing but the manifest tells."""
+    pairs = numbered(50)
+    prepare(pairs, tmp_path / "train")
+    sound = contents(tmp_path / "train")
+    manifest = sound[MANIFEST].replace(b'"format": 1', b'"format": 0')
+    assert manifest != sound[MANIFEST]
+    (tmp_path / "train" / MANIFEST).write_bytes(manifest)
+    write_checksums(tmp_path / "train")
+    prepare(pairs, tmp_path / "train", console=console)
+    assert console.file.getvalue() == "train: what was prepared is damaged, or of another version; preparing it anew\n"
+    assert contents(tmp_path / "train") == sound
 
 
 def test_a_folder_of_something_else_is_let_alone(tmp_path):
