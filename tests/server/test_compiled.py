@@ -7,7 +7,7 @@ from tf_transformer.experiment.exporting import export_run
 
 
 @pytest.mark.slow
-def test_the_next_server_compiles_nothing_anew(tiny_run_directory, tmp_path, monkeypatch):
+def test_the_next_server_compiles_nothing_again(tiny_run_directory, tmp_path, monkeypatch):
     monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
     export_run(tiny_run_directory, tmp_path / "tiny", compiled=True)
 

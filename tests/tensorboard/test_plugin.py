@@ -146,7 +146,7 @@ def test_runs_behind_links_and_below_the_home_folder_are_found(tmp_path, monkeyp
     assert Index("~no-such-user/logs").refresh() == {}
 
 
-def test_other_runs_can_be_looked_at_while_all_is_read_anew(tmp_path):
+def test_other_runs_can_be_looked_at_while_all_is_read_again(tmp_path):
     for run in "ab":
         for step in range(30):
             write(tmp_path / run, step=step)

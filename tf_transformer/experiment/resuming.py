@@ -145,11 +145,11 @@ def check_same_start(corpus: dict[str, str], corpus_of_also: dict[str, str], dev
         run: where the training was broken off.
     """
     start = _read_start(run)
-    begin_anew = f"start a new training from its state with --resume {run.path} and another --run-dir"
+    begin_again = f"start a new training from its state with --resume {run.path} and another --run-dir"
     if not start or not corpus.keys() <= start["corpus"].keys():
         raise UserError(
             f"{run.training_state / START}: missing or damaged, so it is unknown whether corpus and devices are the "
-            f"same as before; {begin_anew}"
+            f"same as before; {begin_again}"
         )
     keys = {split: f"data.{split}" for split in corpus} | {name: f"evaluation.also.{name}" for name in corpus_of_also}
     for name, now in {**corpus, **corpus_of_also}.items():
@@ -162,12 +162,12 @@ def check_same_start(corpus: dict[str, str], corpus_of_also: dict[str, str], dev
     if start.get("order") != ORDER:
         raise UserError(
             f"{run.path}: the interrupted training drew its batches in the order of another version of this package; "
-            f"finish it with that version, or {begin_anew}"
+            f"finish it with that version, or {begin_again}"
         )
     if start["devices"] != devices:
         raise UserError(
             f"{run.path}: the interrupted training had {start['devices']} device(s), now there are {devices}, which "
-            f"would change its batches; resume with the same number, or {begin_anew}"
+            f"would change its batches; resume with the same number, or {begin_again}"
         )
 
 

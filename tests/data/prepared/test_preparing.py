@@ -275,7 +275,7 @@ def test_damage_is_noticed(tmp_path, console, name, fault):
         assert contents(tmp_path / "train") == sound
 
 
-def test_what_another_version_prepared_is_told_and_prepared_anew(tmp_path, console):
+def test_what_another_version_prepared_is_told_and_prepared_again(tmp_path, console):
     """With its checksums right, so that nothing but the manifest tells."""
     pairs = numbered(50)
     prepare(pairs, tmp_path / "train")
@@ -285,7 +285,7 @@ def test_what_another_version_prepared_is_told_and_prepared_anew(tmp_path, conso
     (tmp_path / "train" / MANIFEST).write_bytes(manifest)
     write_checksums(tmp_path / "train")
     prepare(pairs, tmp_path / "train", console=console)
-    assert console.file.getvalue() == "train: what was prepared is damaged, or of another version; preparing it anew\n"
+    assert console.file.getvalue() == "train: what was prepared is damaged, or of another version; preparing it again\n"
     assert contents(tmp_path / "train") == sound
 
 

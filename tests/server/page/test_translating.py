@@ -82,7 +82,7 @@ def test_alternatives_are_those_of_the_model_with_their_scores(open_page, server
     translated(page, GERMAN)
 
 
-def test_a_newer_version_is_told_and_asked_anew(open_page):
+def test_a_newer_version_is_told_and_asked_again(open_page):
     page, asked = open_page(SENTENCE), []
     page.wait_for_selector(".alternatives")
     page.on("request", lambda request: asked.append(request.url))

@@ -178,21 +178,21 @@ def _current(pairs: Pairs, folder: Path, settings: dict[str, Any], console: Cons
         with suppress(UserError, OSError, ValueError):
             prepared = PreparedPairs(folder)
     if prepared is None:
-        return _tell_anew(folder, "what was prepared is damaged, or of another version", console)
+        return _tell_again(folder, "what was prepared is damaged, or of another version", console)
     if manifest.settings != settings:
         changed = [key for key in settings | manifest.settings if manifest.settings.get(key) != settings.get(key)]
-        return _tell_anew(folder, f"what was prepared differs in {', '.join(changed)}", console)
+        return _tell_again(folder, f"what was prepared differs in {', '.join(changed)}", console)
     state = state_of(pairs)
     if state is None or state != manifest.state:
         now = fingerprint(pairs)
         if now != manifest.fingerprint:
-            return _tell_anew(folder, f"other pairs were prepared ({manifest.fingerprint}; now {now})", console)
+            return _tell_again(folder, f"other pairs were prepared ({manifest.fingerprint}; now {now})", console)
         if state is not None:  # the same texts, in files that were copied or moved
             _replace_manifest(folder, dataclasses.replace(manifest, state=state))
     return prepared
 
 
-def _tell_anew(folder: Path, why: str, console: Console) -> None:
+def _tell_again(folder: Path, why: str, console: Console) -> None:
     """Tells why what is there can't be used, and is replaced.
 
     Raises:
