@@ -81,6 +81,7 @@ class Benchmark:
         pieces = [self.tokenizers.source.pieces(row) for row in ids]
         by_length = sorted(zip(pieces, texts, references, strict=True), key=lambda sentence: len(sentence[0]))
         self.sentences = _spread([sentence for sentence in by_length if sentence[0]], arguments.sentences)
+        self._check_models()
         self.options = {
             "threads": arguments.threads,
             "streams": arguments.streams,
@@ -94,18 +95,17 @@ class Benchmark:
         if any(ENGINES[name].from_plain_weights for name in arguments.engines):
             self.options |= write_plain_weights(self.model, self.tokenizers, folder)
 
-    def export(self) -> None:
-        """Writes every engine's models, but those that are there already.
-
-        Raises:
-            SystemExit: the folder holds models that were made of something else.
-        """
+    def _check_models(self) -> None:
+        """Raises SystemExit where the folder holds models that were made of something else."""
         weights = hashlib.sha256(b"".join(weight.numpy().tobytes() for weight in self.model.weights)).hexdigest()
-        made_of = json.dumps({"weights": weights, "longest_source": self.options["longest_source"]})
+        made_of = json.dumps({"weights": weights, "longest_source": len(self.sentences[-1][0])})
         record = self.folder / "made_of.json"
-        if record.exists() and record.read_text() != made_of:
+        if any(self.folder.iterdir()) and not (record.exists() and record.read_text() == made_of):
             raise SystemExit(f"{self.folder} holds the models of another run or text; give --models another folder")
         record.write_text(made_of)
+
+    def export(self) -> None:
+        """Writes every engine's models, but those that are there already."""
         for name in self.arguments.engines:
             engine = ENGINES[name]
             for beam_size in self._beam_sizes(engine):

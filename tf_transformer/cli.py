@@ -48,8 +48,8 @@ def command() -> None:
 def main() -> None:
     """Runs the command in a process that goes on after it.
 
-    Exit status: 2 after a user's mistake, which is reported in one line; 130 after Ctrl-C; 75 after SIGTERM during a
-    training, which saves its state first; 141 where the reader of the output has ended.
+    Exit status: 2 after a user's mistake, which is reported in one line; 130 after Ctrl-C; 75 after SIGTERM to `train`
+    or `sweep`, which the same command continues; 141 where the reader of the output has ended.
     """
     _occupy_closed_streams()
     with ctrl_c_ends():

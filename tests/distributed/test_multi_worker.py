@@ -90,6 +90,11 @@ def test_two_workers_train_as_one_process(two, alone):
     check_alike(two)
 
 
+def test_the_chief_alone_heeds_sigterm(two):
+    """By which a scheduler ends all of them: the others have to be there until the chief has saved the state."""
+    assert [each["heeds SIGTERM"] for each in two] == [True, False]
+
+
 @pytest.mark.slow
 def test_four_workers_train_as_one_process(four, alone, adam_alone):
     check_against_one_process(four, alone, "sgd")

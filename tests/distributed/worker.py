@@ -5,7 +5,9 @@
 Operations take one thread each, as `parallel_parts` has them; what came of that is written too.
 """
 
+import signal
 import sys
+import time
 
 import keras
 import numpy as np
@@ -144,13 +146,22 @@ def chiefs_mistake(strategy: tf.distribute.Strategy) -> str:
     return ""
 
 
+def heeds_sigterm(came: list[int]) -> bool:
+    signal.raise_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    return bool(came)
+
+
 if __name__ == "__main__":
+    sigterm: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: sigterm.append(number))
     set_at_first = set_single_threaded_operations(3)
     strategy = make_strategy("mirrored")
     cases = sys.argv[2:]
     found = dict(without_the_mend(strategy) if cases == ["mend"] else outcome(strategy, cases))
     found["disagreement"] = disagreement(strategy)
     found["chief's mistake"] = chiefs_mistake(strategy)
+    found["heeds SIGTERM"] = heeds_sigterm(sigterm)
     found["threads/set at first"], found["threads/set later"] = set_at_first, set_single_threaded_operations(2)
     found["threads/of an operation"] = tf.config.threading.get_intra_op_parallelism_threads()
     found["threads/operations at once"] = tf.config.threading.get_inter_op_parallelism_threads()

@@ -1,6 +1,7 @@
 """What is served: found by its path, chosen by its languages, and taken up whatever lies beside it."""
 
 import asyncio
+import gc
 import json
 import shutil
 import threading
@@ -201,6 +202,26 @@ def test_requests_that_wait_are_answered_by_the_version_that_they_came_for(tmp_p
         late = client.post("/page/translate", json=asked["/page/translate"]).json()
         assert (late["parts"][1]["text"], late["version"]) == ("2", 2)
         eventually(lambda: old() is None and not model._replaced)
+
+
+def test_a_version_that_a_failed_request_holds_goes_too(tmp_path, monkeypatch):
+    """An error holds the frames that it came through, and these the error: a ring, which only a collection finds."""
+    monkeypatch.setattr(served, "load_version", Held)
+    put(tmp_path / "1")
+    model = Models([Source("held", tmp_path)], seconds=0.01)["held"]
+    model.load_newest()
+    ring = [model.version]
+    ring.append(ring)
+    old = weakref.ref(model.version)
+    gc.disable()  # which may collect at any time
+    try:
+        put(tmp_path / "2")
+        model.load_newest()
+        del ring
+        assert old() is not None
+        eventually(lambda: model.free_replaced() or old() is None)
+    finally:
+        gc.enable()
 
 
 class Speaking(Version):

@@ -24,6 +24,7 @@ PROGRAMS = {
 BEGINNING = f"""
 import ctypes, gc, os, signal, sys, time
 from concurrent.futures import ThreadPoolExecutor
+from tf_transformer.errors import Preempted
 from tf_transformer.terminal import ctrl_c
 from tf_transformer.terminal.ctrl_c import ctrl_c_ends, sigterm_preempts
 
@@ -49,10 +50,19 @@ def test_a_program_ends_that(what):
     assert interrupted(PROGRAMS[what]) == (130, "")
 
 
-@pytest.mark.parametrize("what", ["drops it", "is in a call of C"])
+@pytest.mark.parametrize("what", PROGRAMS)
 def test_sigterm_ends_a_program_that(what):
-    program = PROGRAMS[what].replace("SIGINT", "SIGTERM").replace("\n", "\n ")
-    assert interrupted(f"with sigterm_preempts():\n {program}", number=signal.SIGTERM) == (75, "")
+    """As the command does: `Preempted` is a line and status 75."""
+    program = PROGRAMS[what].replace("SIGINT", "SIGTERM").replace("\n", "\n  ")
+    whole = f"try:\n with sigterm_preempts():\n  {program}\nexcept Preempted as error: sys.exit(75)"
+    assert interrupted(whole, number=signal.SIGTERM) == (75, "")
+
+
+def test_a_second_sigterm_changes_nothing():
+    """As from a scheduler that sends it to each process, one of which hands it on."""
+    first = "with sigterm_preempts(): signal.raise_signal(signal.SIGTERM)"
+    program = f"try: \n {first}\nexcept Preempted: signal.raise_signal(signal.SIGTERM); print('begun'); sys.exit(75)"
+    assert interrupted(program, number=0) == (75, "")
 
 
 def test_sigterm_is_left_to_a_handler_of_its_own():

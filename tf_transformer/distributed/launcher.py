@@ -53,8 +53,11 @@ def run_workers(words: Sequence[str], workers: int) -> int:
         try:
             failed = _wait(processes)
         except (KeyboardInterrupt, _Terminated) as told_to_end:
-            processes[0].send_signal(signal.SIGTERM if isinstance(told_to_end, _Terminated) else signal.SIGINT)
-            return _status(processes[0].wait())
+            terminated = isinstance(told_to_end, _Terminated)
+            processes[0].send_signal(signal.SIGTERM if terminated else signal.SIGINT)
+            status = processes[0].wait()
+            # Killed by it where it came before the chief heeds it, as the chief starts.
+            return os.EX_TEMPFAIL if terminated and status == -signal.SIGTERM else _status(status)
         if failed is None:
             return 0
         status = processes[failed].returncode

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import signal
+import threading
 from typing import TYPE_CHECKING
 
-from tf_transformer.distributed.cluster import read_cluster
+from tf_transformer.distributed.cluster import is_chief, read_cluster
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,8 +45,18 @@ def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
         # Not above: with this module come the layers and the loss, which do without TensorFlow on other backends.
         from tf_transformer.distributed.multi_worker import multi_worker_strategy
 
-        return multi_worker_strategy(cluster)
+        strategy = multi_worker_strategy(cluster)
+        if is_chief():
+            _restore_sigterm()
+        return strategy
     return tf.distribute.get_strategy() if distribution == "single" else _mirrored_strategy()
+
+
+def _restore_sigterm() -> None:
+    """Puts back this process's handler of SIGTERM, which TensorFlow's runtime of several workers has replaced."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is threading.main_thread() and callable(handler):
+        signal.signal(signal.SIGTERM, handler)
 
 
 # Made once a process: the collective operations of a second MirroredStrategy would take the keys of the first one's

@@ -136,7 +136,7 @@ class ServedModel:
         self.source, self.seconds, self.metrics = source, seconds, metrics
         self.version: Version | None = None
         self.loading: int | None = None
-        self._replaced: list[weakref.ref[Version]] = []
+        self._replaced: list[tuple[weakref.ref[Version], float]] = []  # with the time until which requests may wait
         self.batcher = Batcher(self._work, limits, lambda items: metrics.batch_began(self.name, items))
         metrics.watch_queue(self.name, self.batcher.__len__)
 
@@ -243,14 +243,15 @@ class ServedModel:
         self.metrics.loaded(self.name, number)
         log.info("model %s version %d: loaded in %.1f s, warmed up in %.1f s", self.name, number, seconds, warm)
         if old:
-            self._replaced.append(weakref.ref(old))
+            self._replaced.append((weakref.ref(old), time.monotonic() + self.seconds))
 
     def free_replaced(self) -> None:
         """Frees the memory of old versions whose last requests have been answered."""
-        gone = [old for old in self._replaced if old() is None]
-        if gone:
-            self._replaced = [old for old in self._replaced if old not in gone]
-            gc.collect()  # what is left of them is a ring of objects
+        now = time.monotonic()
+        left = [(old, until) for old, until in self._replaced if old() is not None and now < until]
+        if len(left) < len(self._replaced):
+            self._replaced = left
+            gc.collect()  # rings of objects are left of them, and of requests that failed, which hold them
 
 
 class Models(Mapping[str, ServedModel]):

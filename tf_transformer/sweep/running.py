@@ -145,9 +145,10 @@ def _train(run: Run) -> None:
             status = process.wait()
         except BaseException as told_to_end:
             process.terminate()  # it saves its state
-            status = process.wait()
-            if not (isinstance(told_to_end, SystemExit) and status in STOPPED):
+            process.wait()
+            if not isinstance(told_to_end, SystemExit):
                 raise
+            status = os.EX_TEMPFAIL  # the training's own may be lost, where it ended as the signal came
         finally:
             process.kill()  # it has ended, unless a second signal has come
             process.wait()

@@ -1,6 +1,6 @@
 """Makes Ctrl-C, and SIGTERM where the same command goes on, end it within about a second at any time.
 
-Imports only the standard library until a signal comes.
+Imports only the standard library until SIGTERM has come.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def ctrl_c_ends() -> Iterator[None]:
     tell = sys.unraisablehook
 
     def tell_what_came_before(unraisable: sys.UnraisableHookArgs) -> None:
-        """Ctrl-C in `__del__` or in a callback of the garbage collector would have its traceback printed."""
-        if not came.is_set():
+        """A signal in `__del__` or in a callback of the garbage collector would have its traceback printed."""
+        if not (came.is_set() or _terminated.is_set()):
             tell(unraisable)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -48,7 +48,8 @@ def ctrl_c_ends() -> Iterator[None]:
 
     def watch() -> None:
         while number := os.read(reading, 1):
-            status = {interrupt: STATUS, _preempt: os.EX_TEMPFAIL}.get(signal.getsignal(number[0]))
+            handled = {interrupt: STATUS, _terminate: os.EX_TEMPFAIL, _end: os.EX_TEMPFAIL}
+            status = handled.get(signal.getsignal(number[0]))
             if status is not None:
                 time.sleep(GRACE_SECONDS)
                 os._exit(status)
@@ -82,14 +83,31 @@ def sigterm_preempts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
-    signal.signal(signal.SIGTERM, _preempt)
+    _terminated.clear()
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if not _terminated.is_set():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        else:  # whatever came of it
+            signal.signal(signal.SIGTERM, _end)
+            from tf_transformer.errors import Preempted
+
+            raise Preempted("stopped by SIGTERM; to go on, give the same command again") from None
 
 
-def _preempt(number: int, frame: FrameType | None) -> None:
-    from tf_transformer.errors import Preempted
+_terminated = threading.Event()  # whether SIGTERM has come within `sigterm_preempts`
 
-    raise Preempted("stopped by SIGTERM; to go on, give the same command again")
+
+class _Terminated(BaseException):
+    """Stops what SIGTERM came in; no `except Exception` on the way takes it for an error of its own."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    _terminated.set()
+    raise _Terminated
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """A second SIGTERM, as where a scheduler sends it to each process; the process is ending already."""

@@ -338,6 +338,8 @@ def _write_manifest(folder: Path, manifest: Manifest) -> None:
 def _replace_manifest(folder: Path, manifest: Manifest) -> None:
     """Gives prepared pairs another manifest; they are whole at any moment, and none of their files is read."""
     sums = folder / CHECKSUMS
+    if not sums.exists():  # somebody removed it, so that nothing is checked
+        return _write_manifest(folder, manifest)
     others = [line for line in sums.read_text("utf-8").splitlines(keepends=True) if not line.endswith(f" {MANIFEST}\n")]
     text = manifest.to_json()
     own = f"{hashlib.sha256(text.encode()).hexdigest()}  {MANIFEST}\n"
