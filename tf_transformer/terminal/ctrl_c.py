@@ -92,4 +92,4 @@ def sigterm_preempts() -> Iterator[None]:
 def _preempt(number: int, frame: FrameType | None) -> None:
     from tf_transformer.errors import Preempted
 
-    raise Preempted("stopped by SIGTERM; to go on, give the same command again")
+    raise Preempted("stopped by SIGTERM; to continue, give the same command again")
