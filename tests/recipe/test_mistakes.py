@@ -281,7 +281,10 @@ def test_wrong_value(override, told):
         ([*TREES, "data.train=[a, b]"], "data.train is [a, b]; for kind trees it must be the path of one treebank"),
         ([*TREES, "data.damaged=skip"], "data.damaged is 'skip', but with kind trees a tree may take several"),
         ([*PARSING, "data.placeholders=0.5"], "data.placeholders is 0.5; for task parsing it must be 0"),
-        (["tokenizer.kind=wordpiece", "data.placeholders=0.5"], "it must be 0 with tokenizer.kind: wordpiece; or take"),
+        (
+            ["tokenizer.kind=wordpiece", "data.placeholders=0.5"],
+            "it must be 0 with tokenizer.kind: wordpiece; or use bpe",
+        ),
         ([*PARSING, *TFDS], "data.kind is tfds; for task parsing it must be trees, or demo"),
         ([*PARSING, "tokenizer.joint=true"], "tokenizer.joint is true; for task parsing it must be false: trees"),
         ([*PARSING, "model.share_embeddings=all"], "model.share_embeddings is all; for task parsing it must be target"),
