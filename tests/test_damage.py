@@ -160,7 +160,7 @@ def test_a_checkpoint(run, tmp_path, monkeypatch, memory):
     weights = bytearray(whole)
     weights[len(whole) // 2] ^= 1
     path.write_bytes(weights)
-    with pytest.raises(UserError, match="model.weights.h5 is not what its checksum says"):
+    with pytest.raises(UserError, match="model.weights.h5 does not match its checksum"):
         load_model(path)
 
 
@@ -184,11 +184,11 @@ def test_of_a_runs_damaged_checkpoint_it_is_told_which_one_to_take(run, tmp_path
         file.write_bytes(content)
 
     damage(best)
-    assert told().startswith(f"{best}: ") and told().endswith(f"; move it away, {newest.name} is whole")
+    assert told().startswith(f"{best}: ") and told().endswith(f"; move it away, {newest.name} is intact")
     damage(newest)
-    assert told().endswith(f"; move it away, {older.name} is whole")
+    assert told().endswith(f"; move it away, {older.name} is intact")
     older.write_bytes(b"")
-    assert told().endswith("; no other checkpoint of the run is whole, train it again")
+    assert told().endswith("; no other checkpoint of the run is intact, so train it again")
     # What it says is what helps.
     shutil.copy(run.step_checkpoints()[-1], newest)
     best.rename(tmp_path / "best.keras")

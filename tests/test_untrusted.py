@@ -146,7 +146,7 @@ def test_pyyaml_would_have_run_it(tmp_path):
 @pytest.mark.parametrize("content", ["a: " + 600 * "[" + 600 * "]", "a: " + 600 * "{a: " + 600 * "}", "- " * 600])
 def test_a_recipe_nested_without_end(tmp_path, content):
     (tmp_path / "deep.yaml").write_text(content)
-    assert "not a recipe's YAML" in refused(load_recipe, tmp_path / "deep.yaml")
+    assert "not valid YAML" in refused(load_recipe, tmp_path / "deep.yaml")
 
 
 def _card(path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_name_leads_out_of_no_folder(name):
 @pytest.mark.parametrize("dataset", ["huggingface:glue", "huggingface:a/b", "kaggle:x", "some-one:their_set/de-en"])
 def test_a_dataset_whose_program_would_be_fetched(dataset):
     words = ["data.kind=tfds", f"data.dataset={dataset}", "data.train=train", "data.validation=validation"]
-    assert "without a namespace, whose program would be fetched and run" in refused(load_recipe, RECIPE, words)
+    assert "without a namespace: else its program would be fetched and run" in refused(load_recipe, RECIPE, words)
 
 
 @pytest.mark.parametrize("dataset", ["wmt14_translate/de-en", "wmt14_translate/de-en:1.0.0", "para_crawl:1.2.0"])

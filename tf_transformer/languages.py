@@ -56,7 +56,7 @@ def language_name(code: str) -> str:
     try:
         from babel import Locale, UnknownLocaleError
     except ImportError as error:
-        raise UserError(f"Babel, which has languages' names, can't be imported ({error}); pip install Babel") from error
+        raise UserError(f"Babel, for language names, can't be imported ({error}); pip install Babel") from error
 
     if code == UNKNOWN_LANGUAGE:
         return "undetermined"

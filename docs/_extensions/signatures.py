@@ -97,7 +97,7 @@ MEANING = {
         "",
         "whether links, placeholders, tags and the like, and what stands between ⟦ and ⟧, come out unchanged",
     ),
-    "no_repeat_ngram_size": ("", "a translation has each n-gram of so many tokens at most once; 0 for no such limit"),
+    "no_repeat_ngram_size": ("", "a translation has each n-gram of this many tokens at most once; 0 for no limit"),
 }
 BEST_FIRST = ("batch, n", "translations, best first; if there are fewer than n, the rest are empty")
 THEIR_SCORES = ("batch, n", "their scores, as in `translate`; -inf where there is no translation")

@@ -208,7 +208,7 @@ def test_killed_the_same_command_ends_with_the_very_files(command, tiny_saved_mo
         (["{}/pairs.en", "{}/o", "--method", "sampling", "--alpha", "1"], ["--alpha has no effect"]),
         (["{}/pairs.en", "{}/o", "--method", "noised-beam", "--top-k", "5"], ["--top-k has no effect"]),
         (["{}/pairs.en", "{}/o", "--job", "2/2"], ["--job is 2/2"]),
-        (["{}/pairs.en", "{}/o", "--source-script", "German"], ["no script of Unicode is called German"]),
+        (["{}/pairs.en", "{}/o", "--source-script", "German"], ["Unicode has no script called German"]),
     ],
     ids=str,
 )

@@ -113,7 +113,7 @@ def test_files_without_endings_that_differ(command, pairs, tmp_path):
         (["{}/pairs.en", "{}/short.de"], ["pairs.en has 9 lines but", "short.de has 1"]),
         (
             ["{}/pairs.en", "{}/cut.de.gz"],
-            ["cut.de.gz: incomplete or damaged gzip file", "; a training, or a source in Python,"],
+            ["cut.de.gz: incomplete or damaged gzip file", "; training, or a source in Python,"],
         ),
         (["{}/empty.en", "{}/empty.de"], ["no sentence pairs"]),
         (["{}/pairs.en", "{}/pairs.de", "--output", "{}/there"], ["{}/there.en: already exists"]),
@@ -123,7 +123,7 @@ def test_files_without_endings_that_differ(command, pairs, tmp_path):
         (["{}/pairs.en", "{}/pairs.de", "--dropped", "{}/none/../clean.en"], ["--dropped and --output"]),
         (["{}/pairs.en", "{}/pairs.de", "--unit", "tokens"], ["--unit is 'tokens'; it must be words or characters"]),
         (["{}/pairs.en", "{}/pairs.de", "--min-length", "300"], ["--max-length is 200; it must be at least 300"]),
-        (["{}/pairs.en", "{}/pairs.de", "--source-script", "German"], ["no script of Unicode is called German"]),
+        (["{}/pairs.en", "{}/pairs.de", "--source-script", "German"], ["Unicode has no script called German"]),
     ],
     ids=str,
 )
@@ -151,7 +151,7 @@ def test_a_name_that_another_command_takes_meanwhile_leaves_nothing_else(command
 
     monkeypatch.setattr(PairFilter, "reason", reason_and_take)
     outcome = command("filter", *pairs, "--output", tmp_path / "clean", "--dropped", tmp_path / "dropped")
-    assert_mistake(outcome, f"{tmp_path / taken}: ", "another command has made such a file", "give another name")
+    assert_mistake(outcome, f"{tmp_path / taken}: ", "another command has created this file", "give another name")
     there = {name: content for name, content in contents(tmp_path).items() if not name.startswith("crawled")}
     assert there == {taken: b"another's"}
 

@@ -79,7 +79,7 @@ def terminal(tiny_saved_model, tmp_path):
 
     def open_one(*words, **environment):
         opened.append(Terminal(tiny_saved_model, *words, **{"XDG_STATE_HOME": str(tmp_path), **environment}))
-        opened[-1].read_until("ready; :help lists the commands, Ctrl-D leaves")
+        opened[-1].read_until("ready; :help lists the commands, Ctrl-D quits")
         return opened[-1]
 
     yield open_one
@@ -109,12 +109,12 @@ def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path
     assert three[0][1] == TARGET and scores == sorted(scores, reverse=True)
     prompt.ask(":nbest 1", "ready in")
 
-    prompt.ask(":attention", "words are shown with what they attend to")
+    prompt.ask(":attention", "translated words are now shown with the words they attend to")
     shown = prompt.ask(SOURCE, TARGET)
     rows = [line.split("←") for line in shown.splitlines() if "←" in line]
     assert [word.strip() for word, _ in rows] == TARGET.split()
     assert {word for _, words in rows for word in words.split()} <= set(SOURCE.split())
-    prompt.ask(":attention", "words are no longer shown")
+    prompt.ask(":attention", "attention is no longer shown")
 
     for wrong, told in {
         ":what": "unknown command :what; :help lists the commands",
@@ -127,7 +127,7 @@ def test_a_conversation(terminal, tiny_saved_model, tiny_run_directory, tmp_path
     }.items():
         prompt.ask(wrong, told)
     assert prompt.ask(SOURCE, TARGET)  # the model is still the one before
-    prompt.ask("house " * MAX_LENGTH, "\n(only the beginning of the line, as far as the model's maximum length)")
+    prompt.ask("house " * MAX_LENGTH, "\n(only the beginning of the line, up to the model's maximum length)")
     assert ":quit" in prompt.ask(":help", "Ctrl-C cancels a line.")
     prompt.ask(f":model {tiny_saved_model}/../1", "/../1: ready in")
     assert prompt.ask(SOURCE, TARGET)

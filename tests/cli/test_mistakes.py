@@ -33,17 +33,17 @@ MISTAKES = {
     ),
     "translate: an ensemble of two tokenizers": (
         ["translate", "{}/run", "{}/other tokenizer", "{}/pairs.en"],
-        ["{}/other tokenizer: its tokenizer is not that of {}/run", "the same tokenizer settings"],
+        ["{}/other tokenizer: its tokenizer differs from that of {}/run", "the same tokenizer settings"],
     ),
     "evaluate: an ensemble of parsers": (
         ["evaluate", "{}/run", "{}/run", "--trees", "{}/pairs.en"],
-        ["--trees scores one parser, and 2 models are given"],
+        ["--trees scores one parser, but 2 models are given"],
     ),
     "export: an ensemble for CTranslate2": (
         ["export", "{}/run", "{}/run", "{}/new", "--format", "ctranslate2"],
         ["CTranslate2 has no ensembles"],
     ),
-    "export: onto a run": (["export", "{}/run", "{}/run"], ["{}/run: a run, where DEST is expected"]),
+    "export: onto a run": (["export", "{}/run", "{}/run"], ["{}/run: a run, but DEST is expected"]),
     "translate: an unreadable file": (["translate", "{}/versions/3", LONG_NAME], [LONG_NAME, "File name too long"]),
     "translate: not UTF-8": (["translate", "{}/versions/3", "{}/latin.de"], ["{}/latin.de, line 3", "UTF-8"]),
     "translate: too long": (["translate", "{}/versions/3", "{}/long.en"], ["{}/long.en, line 2", "--cut"]),
@@ -92,7 +92,7 @@ MISTAKES = {
     ),
     "translate: the other way round": (
         ["translate", "{}/pairs.en", "{}/run"],
-        ["{}/pairs.en: a file, where a model is expected"],
+        ["{}/pairs.en: a file, but a model is expected"],
     ),
     "translate: half a gzip file": (
         ["translate", "{}/versions/3", "{}/cut.gz"],
@@ -171,7 +171,7 @@ MISTAKES = {
     ),
     "train: a recipe that is not there": (["train", "{}/none.yaml"], ["{}/none.yaml", "no such recipe"]),
     "train: a folder for a recipe": (["train", "{}"], ["{}: ", "Is a directory"]),
-    "train: tabs": (["train", "{}/tabs.yaml"], ["{}/tabs.yaml: line 2: ", "indent with blanks, not tabs"]),
+    "train: tabs": (["train", "{}/tabs.yaml"], ["{}/tabs.yaml: line 2: ", "indent with spaces, not tabs"]),
     "train: a wrong type": (
         ["train", "{}/wrong_type.yaml"],
         ["{}/wrong_type.yaml: training.steps is many", "must be a whole number"],

@@ -73,12 +73,12 @@ def test_what_is_cut_and_what_has_no_room_is_told(command, run, tmp_path):
     few, many = " ".join(["Москва"] * 20), " ".join(["man"] * 2 * MAX_LENGTH)
     outcome = command("parse", run, "--beam-size", 1, stdin=f"{few}\nA man\n{many}\n".encode())
     assert [len(read_tree(line).words()) for line in outcome.lines] == [20, 2, 2 * MAX_LENGTH]
-    assert "1 trees had no room for all words, and the last ones were put at the end of the root\n" in outcome.err
-    assert "2 sentences were cut to the model's maximum length: it did not read their last words" in outcome.err
+    assert "1 trees had no room for all words; the last words were put at the end of the root\n" in outcome.err
+    assert "2 sentences were cut to the model's maximum length, so their last words were not read" in outcome.err
     flat = (" ".join(f"(NN {word})" for word in text.split()) for text in (few, many))
     trees = write_trees(tmp_path, [f"(S {words})" for words in flat])
     outcome = command("evaluate", run, "--trees", trees, "--beam-size", 1)
-    assert "1 of 2 sentences have a tree that had no room for all words, and" in outcome.err
+    assert "1 of 2 sentences have a tree without room for all words; the last words" in outcome.err
     assert "2 of 2 sentences were cut to the model's maximum length\n" in outcome.err
 
 

@@ -42,7 +42,7 @@ def test_a_port_in_use_is_one_line(command, mistakes):
 def test_a_key_that_no_header_brings_is_refused(key, command, tmp_path):
     """Before anything is looked for: there is no model."""
     outcome = command("serve", tmp_path, "--api-key", key)
-    assert_mistake(outcome, "API key", "only printable ASCII characters", "choose another")
+    assert_mistake(outcome, "API key", "must consist of printable ASCII characters", "choose another")
     assert key.strip() not in outcome.err or not key.strip()
 
 

@@ -155,7 +155,7 @@ def test_with_ctranslate2(command, tiny_run_directory, sources, tmp_path):
         (["{}/pairs.en", "--shard-lines", "5"], ["--shard-lines only applies", "--shards DIR"]),
         (["{}/pairs.en", "--job", "0/5"], ["--job only applies", "--shards DIR"]),
         (["{}/pairs.en", "--output", "{}/o"], ["--output only applies", "--shards DIR"]),
-        (["{}/pairs.en", "--shards", "{}/s", "--job", "5/5"], ["--job is 5/5", "from 0/8 to 7/8"]),
+        (["{}/pairs.en", "--shards", "{}/s", "--job", "5/5"], ["--job is 5/5", "0/8 to 7/8 for 8 jobs"]),
         (["{}/pairs.en", "--shards", "{}/s", "--job", "1"], ["--job is 1", "I/N"]),
         (["{}/none.en", "--shards", "{}/s"], ["{}/none.en does not exist"]),
         (["{}/latin.de", "--shards", "{}/s"], ["{}/latin.de, line 3: not valid UTF-8"]),

@@ -59,8 +59,8 @@ def test_words_before_the_source_are_counted_for_it(tmp_path):
         ("0-0:0.5", "train.align, line 2: not an alignment"),
         ("-1-0", "train.align, line 2: not an alignment"),
         ("0-" + "1" * 5000, "train.align, line 2: not an alignment"),
-        ("0-0 3-1", "train.align, line 2: 3-1 has word 3 of the source, which has 3: words are what stands between"),
-        ("0-2", "train.align, line 2: 0-2 has word 2 of the target, which has 2"),
+        ("0-0 3-1", "train.align, line 2: 3-1 names word 3 of the source, which has 3: words are separated by spaces"),
+        ("0-2", "train.align, line 2: 0-2 names word 2 of the target, which has 2"),
         ("\udcff", "train.align, line 2: not valid UTF-8"),
     ],
 )

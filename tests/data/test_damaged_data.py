@@ -47,7 +47,7 @@ def test_a_gzip_file_that_is_cut_off(packed):
     path, whole = packed
     path.write_bytes(path.read_bytes()[:-20_000])
     message = refused(list, TextFiles(path, whole))
-    assert message.startswith(f"{path}: incomplete or damaged gzip file (") and 'with damaged set to "skip"' in message
+    assert message.startswith(f"{path}: incomplete or damaged gzip file (") and 'if damaged is set to "skip"' in message
     reached = line_reached(message)
     assert 100 < reached < len(LINES)
     source = TextFiles(path, whole, damaged="skip")
@@ -143,7 +143,7 @@ def test_a_file_that_changes_as_it_is_read(packed, change):
         change(path)
         message = refused(list, pairs)
         assert message.startswith(f"{path} has changed since reading began")
-        assert message.endswith("or begin again with another (a training in another folder)")
+        assert message.endswith("or start again with another (training in another folder)")
         assert line_reached(message) <= LINES_BETWEEN_LOOKS
         path.write_bytes(gzip.compress(TEXT) if path.suffix else TEXT)
 

@@ -120,7 +120,10 @@ def test_accents_are_those_of_latin_greek_and_cyrillic(text, expected):
         ({"drop": -0.1}, "drop is -0.1; it must be from 0 to 1"),
         ({"fill": float("nan")}, "fill is nan"),
         ({"swap": -1}, "swap is -1; it must be at least 0"),
-        ({"lower_case": 0.6, "upper_case": 0.5}, "lower_case is 0.6; with upper_case, 0.5, it must be 1 at most"),
+        (
+            {"lower_case": 0.6, "upper_case": 0.5},
+            "lower_case is 0.6; together with upper_case, 0.5, it must be at most 1",
+        ),
     ],
     ids=str,
 )

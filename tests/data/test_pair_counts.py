@@ -23,7 +23,7 @@ def test_counts_read_as_one_line():
     line = str(PairCounts(kept=28_000, empty=1, too_long=2, bad_ratio=3000, source_tokens=9, target_tokens=7))
     assert line == (
         "28,000 of 31,003 pairs kept (9 source and 7 target tokens); "
-        "3,003 dropped: 1 empty, 2 too long, 3,000 of unlike lengths"
+        "3,003 dropped: 1 empty, 2 too long, 3,000 of very different lengths"
     )
 
 
@@ -70,9 +70,9 @@ def test_trees_with_a_tag_that_the_vocabulary_lacks_are_dropped():
     counts = count_pairs([("ab", known), ("cd", tag), ("ef", bracket), ("", tag)], tokenizers, max_length=20)
     assert (counts.kept, counts.unknown_tag, counts.empty, counts.unknown_target) == (2, 1, 1, 2)
     assert str(counts).endswith(
-        "2 dropped: 1 empty, 0 too long, 0 of unlike lengths, 1 with a tag that the tokenizer lacks"
+        "2 dropped: 1 empty, 0 too long, 0 of very different lengths, 1 with a tag that the tokenizer lacks"
     )
-    assert counts.doubts()[-1] == "1 of 3 trees are left out: the tokenizer lacks a tag of theirs"
+    assert counts.doubts()[-1] == "1 of 3 trees are left out: the tokenizer lacks one of their tags"
     batches = make_batches([("ab", known), ("cd", tag), ("ef", bracket)], tokenizers, batch_tokens=99, max_length=20)
     labels = [row[row > 0].tolist() for _, rows in batches.as_numpy_iterator() for row in rows]
     assert sorted(labels) == [[6, 1, 4, 1, 5, 7, END_ID], [6, 4, 5, 7, END_ID]]

@@ -81,7 +81,7 @@ DOG = ("A dog runs through the park.", "Ein Hund läuft durch den Park.")
 def test_the_verdict(limits, source, target, reason):
     pairs = PairFilter(PairLimits(**limits))
     assert pairs.reason(source, target) == reason
-    if reason is None:  # a second time it is one that came before
+    if reason is None:  # a second time it is the same as an earlier one
         assert pairs.reason(source, target) == "duplicate"
         assert pairs.reason(source, target + " ") is None
         assert pairs.as_dict() == {"pairs": 3, "kept": 2, "dropped": {"duplicate": 1}}
@@ -175,10 +175,10 @@ def test_what_came_before_by_a_set(monkeypatch):
         ({"max_overlap": 1.5}, "max_overlap is 1.5; it must be from 0 to 1"),
         ({"max_repeats": 0}, "max_repeats is 0; it must be at least 1"),
         ({"min_script": -1}, "min_script is -1; it must be from 0 to 1"),
-        ({"source_script": "German"}, "no script of Unicode is called German"),
-        ({"target_script": "Han+"}, r"no script of Unicode is called Han\+"),
-        ({"target_script": "Han}\\p{L"}, "no script of Unicode is called Han"),
-        ({"target_script": ""}, "no script of Unicode is called"),
+        ({"source_script": "German"}, "Unicode has no script called German"),
+        ({"target_script": "Han+"}, r"Unicode has no script called Han\+"),
+        ({"target_script": "Han}\\p{L"}, "Unicode has no script called Han"),
+        ({"target_script": ""}, "Unicode has no script called"),
     ],
     ids=str,
 )

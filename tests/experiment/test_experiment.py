@@ -77,8 +77,8 @@ def test_a_corpus_that_looks_like_a_mistake_is_warned_of(tmp_path):
     tokenizer = made.tokenizer.model_copy(update={"vocab_size": 290})
     experiment.prepare(made.model_copy(update={"tokenizer": tokenizer}), tmp_path / "run", told)
     assert [line for line in told.file.getvalue().splitlines() if "train: warning" in line] == [
-        "train: warning: 9 of 9 pairs have the same text as source and target; check what data.train names",
-        "train: warning: 8 of 9 pairs repeat an earlier one; check what data.train names",
+        "train: warning: 9 of 9 pairs have the same text as source and target; check data.train",
+        "train: warning: 8 of 9 pairs repeat an earlier one; check data.train",
     ]
 
 
@@ -332,7 +332,7 @@ def test_another_search_is_scored_by_its_own_translations(run):
 def test_another_run_is_not_written_over(run):
     before = contents(run.path)
     with pytest.raises(
-        UserError, match=r"tiny: contains a finished training, with its scores in .*; .*--run-dir"
+        UserError, match=r"tiny: contains a finished training run, with its scores in .*; .*--run-dir"
     ) as error:
         experiment.train(recipe(seed=2), run.path)
     assert "\n" not in str(error.value)

@@ -89,8 +89,8 @@ def test_both_domains_are_scored_before_and_after(still, capsys):
 
 def test_it_tells_and_remembers_where_it_comes_from(still, origin):
     run, told = still
-    assert f"weights: those of {origin.path}, best.keras; schedule and optimizer begin again" in told
-    assert "tokenizer: that of the origin" in told and "before training, old: BLEU" in told
+    assert f"weights: from {origin.path}, best.keras; schedule and optimizer start again" in told
+    assert "tokenizer: the same as that model's" in told and "before training, old: BLEU" in told
     page, facts = read_card(run.path)
     assert f"fine-tuned from `{origin.path}`" in page and "## Fine-tuned from" in page
     assert facts["fine_tuned_from"]["checkpoint"] == "best.keras" and facts["fine_tuned_from"]["tokenizer"] == "kept"
@@ -298,7 +298,7 @@ def test_two_workers_begin_from_a_model_and_learn_as_two_devices_do(origin, fold
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("2 device(s)") == 1
-    assert done.stderr.count("weights: those of ") == done.stderr.count("before training, old: BLEU") == 1
+    assert done.stderr.count("weights: from ") == done.stderr.count("before training, old: BLEU") == 1
     workers = RunDirectory.open(tmp_path / "workers")
     devices = experiment.train(load_recipe(path), tmp_path / "devices")
     (record, scores), (known, expected) = (

@@ -25,7 +25,7 @@ def test_a_parsers_tags_are_the_origins(tmp_path):
     data = {f"data__{key}": value for key, value in trees.items()}
     path = written(tmp_path / "r.yaml", tmp_path, tagged, task="parsing", **data, evaluation__also=None)
     assert load_recipe(path).data.tags
-    with pytest.raises(UserError, match=r"recipe: data.tags is false, there it is true \(leave it out\);"):
+    with pytest.raises(UserError, match=r"recipe: data.tags is false here and true there \(leave it out\);"):
         open_origin(load_recipe(path, ["data.tags=false"]))
 
 
@@ -36,10 +36,10 @@ def test_sizes_that_do_not_fit_are_told_all_at_once_before_data_is_read(origin, 
         experiment.train(load_recipe(path), tmp_path / "run")
     told = str(error.value)
     for misfit in (
-        "model.num_layers is 3, there it is 1",
-        "model.d_model is 64, there it is 32",
-        "model.share_embeddings is none, there it is all",
-        "tokenizer.vocab_size is 300, there it is 440",
+        "model.num_layers is 3 here and 1 there",
+        "model.d_model is 64 here and 32 there",
+        "model.share_embeddings is none here and all there",
+        "tokenizer.vocab_size is 300 here and 440 there",
     ):
         assert misfit in told
     assert "key_dim" not in told and "\n" not in told  # it follows from the width
@@ -52,7 +52,7 @@ def test_sizes_of_a_preset_are_given_wherever_it_stands(origin, tmp_path):
     path = written(tmp_path / "none.yaml", tmp_path, origin)
     recipes += [load_recipe(path, ["model.preset=base", "model.num_layers=1"])]
     assert recipes[0].model == recipes[1].model
-    with pytest.raises(UserError, match="model.d_model is 512, there it is 32") as error:
+    with pytest.raises(UserError, match="model.d_model is 512 here and 32 there") as error:
         open_origin(recipes[0])
     assert "num_layers" not in str(error.value)
 
@@ -60,8 +60,14 @@ def test_sizes_of_a_preset_are_given_wherever_it_stands(origin, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"model__position": "learned", "model__max_length": 50}, "model.position is learned, there it is sinusoidal"),
-        ({"tokenizer__kind": "unigram"}, r"tokenizer.kind is unigram, .* \(tokenizer.keep: false learns a new one\)"),
+        (
+            {"model__position": "learned", "model__max_length": 50},
+            "model.position is learned here and sinusoidal there",
+        ),
+        (
+            {"tokenizer__kind": "unigram"},
+            r"tokenizer.kind is unigram here and .* there \(tokenizer.keep: false learns a new one\)",
+        ),
         ({"training__freeze": ["encoder/layer_7"]}, "no encoder/layer_7; choose from encoder/embedding"),
     ],
     ids=["position", "tokenizer", "freeze"],
@@ -108,5 +114,5 @@ def test_a_model_that_is_not_there_is_told(origin, tmp_path):
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "saved_model.pb").touch()
     path = written(tmp_path / "r.yaml", tmp_path, origin, init_from=str(tmp_path / "export"))
-    with pytest.raises(UserError, match="an exported model, which can't be trained on; give the run"):
+    with pytest.raises(UserError, match="an exported model, which can't be trained further; give the run"):
         load_recipe(path)

@@ -175,5 +175,5 @@ def test_other_tokenizers_are_refused(tiny_run_directory, tmp_path):
     other = shutil.copytree(tiny_run_directory.path, tmp_path / "run")
     shutil.rmtree(other / "tokenizer")
     train_tokenizers(PAIRS, vocab_size=300).save(other / "tokenizer")
-    with pytest.raises(UserError, match="its tokenizer is not that of"):
+    with pytest.raises(UserError, match="its tokenizer differs from that of"):
         load_translator([tiny_run_directory.path, other])

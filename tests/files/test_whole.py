@@ -130,7 +130,7 @@ def test_a_new_file_is_its_own_or_an_error(tmp_path, monkeypatch, links):
         monkeypatch.setattr("tf_transformer.files.whole.os.link", no_links(errno.EPERM))
     with written_new(tmp_path / "notes", "the notes") as partial:
         partial.write_text("new")
-    told = pytest.raises(UserError, match="others: the notes can't be written: another command has made such a file")
+    told = pytest.raises(UserError, match="others: the notes can't be written: another command has created this file")
     with told, written_new(tmp_path / "others", "the notes") as partial:
         partial.write_text("slow")
         (tmp_path / "others").write_text("quick")
@@ -138,7 +138,7 @@ def test_a_new_file_is_its_own_or_an_error(tmp_path, monkeypatch, links):
 
 
 def test_text_written_at_the_end_replaces_no_other(tmp_path):
-    told = pytest.raises(UserError, match="notes: the notes can't be written: another command has made such a file")
+    told = pytest.raises(UserError, match="notes: the notes can't be written: another command has created this file")
     with told, written_at_end(tmp_path / "notes", "the notes") as file:
         print("slow", file=file)
         (tmp_path / "notes").write_text("quick")

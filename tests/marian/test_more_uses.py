@@ -53,7 +53,7 @@ def test_an_ensemble_of_two(joint, other, command):
 
 
 def test_an_average_of_what_was_tuned(joint, tmp_path, command):
-    assert_mistake(command("average", joint.run.path), "no checkpoints of a training")
+    assert_mistake(command("average", joint.run.path), "no checkpoints from training")
     run = tune(joint.run, tmp_path, validate_every=1, bleu=0)
     with eagerly():
         assert command("average", run.path, "--last", 2).lines == [str(run.checkpoints / "average.keras")]

@@ -161,5 +161,5 @@ def test_it_is_fine_tuned(joint, tmp_path):
 
 
 def test_training_on_its_recipe_is_refused(joint, tmp_path):
-    with pytest.raises(UserError, match="data.kind is none, as of an imported model"):
+    with pytest.raises(UserError, match="data.kind is none, as for an imported model"):
         train(load_recipe(joint.run.recipe), tmp_path / "run")

@@ -98,12 +98,12 @@ def test_its_export_holds_it(parser, tmp_path):
 
 
 def test_recipes_that_can_t_have_it_or_tags():
-    assert "only of trees" in refusal(DEMO, "model.next_word=true")
+    assert "only trees tell" in refusal(DEMO, "model.next_word=true")
     assert "only the words of trees have tags" in refusal(DEMO, "data.tags=true")
     assert "writes no trees" in refusal(DEMO, "model.tree_state=true")
-    assert "a translation is no tree" in refusal(DEMO, "model.tree_loss=0.5")
+    assert "a translation is not a tree" in refusal(DEMO, "model.tree_loss=0.5")
     assert "0 without model.tree_state" in refusal(RECIPE, "model.tree_loss=0.5")
     for key in "next_word", "tree_state":
         message = refusal(RECIPE, f"model.{key}=true", "tokenizer.kind=wordpiece")
-        assert f"model.{key} is true" in message and "parts words at punctuation" in message
+        assert f"model.{key} is true" in message and "splits words at punctuation" in message
     assert "which includes it" in refusal(RECIPE, "model.next_word=true", "model.tree_state=true")

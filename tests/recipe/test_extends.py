@@ -163,9 +163,7 @@ def test_an_extends_that_leads_nowhere(family, extends, told):
     assert message.startswith(f"{path}: ") and told in message
 
 
-@pytest.mark.parametrize(
-    ("text", "told"), [("", "is empty"), ("- a\n", "holds [a]"), ("a: [\n", "not a recipe's YAML")]
-)
+@pytest.mark.parametrize(("text", "told"), [("", "is empty"), ("- a\n", "holds [a]"), ("a: [\n", "not valid YAML")])
 def test_an_extended_file_that_is_no_recipe(family, tmp_path, text, told):
     message = refusal(family(bad=text, child="extends: bad.yaml\n"))
     assert message.startswith(f"{tmp_path / 'bad.yaml'}: ") and told in message
@@ -173,16 +171,16 @@ def test_an_extended_file_that_is_no_recipe(family, tmp_path, text, told):
 
 def test_circles_are_told_by_their_files(family, tmp_path):
     path = family(own="extends: own.yaml\n")
-    assert f"{path}: extends is own.yaml, which closes a circle ({path} extends {path})" in refusal(path)
+    assert f"{path}: extends is own.yaml, which is circular ({path} extends {path})" in refusal(path)
     path = family(a="extends: c.yaml\n", c="extends: b.yaml\n", b=f"extends: ../{tmp_path.name}/c.yaml\n")
     message = refusal(path.with_name("a.yaml"))
-    assert message.startswith(f"{path}: extends is ../{tmp_path.name}/c.yaml, which closes a circle")
+    assert message.startswith(f"{path}: extends is ../{tmp_path.name}/c.yaml, which is circular")
     assert [message.count(f"{name}.yaml extends") for name in "abc"] == [1, 1, 1]
 
 
 def test_it_cannot_be_set_on_the_command_line(family):
     message = refusal(DEMO, "extends=base.yaml")
-    assert message.startswith("--set extends=base.yaml: extends can't be set")
+    assert message.startswith("--set extends=base.yaml: extends can't be overridden")
 
 
 def test_a_recipe_from_a_dictionary_extends_nothing():

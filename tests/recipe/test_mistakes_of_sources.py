@@ -34,7 +34,7 @@ training: {steps: 10, validate_every: 5}
         ("[{files: [a, b], noise: {tpyos: 0.1}}]", r"unknown key data\.train\.0\.noise\.tpyos; did you mean"),
         (
             "[{files: [a, b], noise: {lower_case: 0.5, upper_case: 0.6}}]",
-            r"data\.train\.0\.noise\.lower_case is 0\.5; with upper_case, 0\.6, it must be 1 at most",
+            r"data\.train\.0\.noise\.lower_case is 0\.5; together with upper_case, 0\.6, it must be at most 1",
         ),
         (
             "[{files: [a, b], noise: {typos: 0.1}}, {files: [a, b], noise: {typos: 0.1}}]",
@@ -69,13 +69,13 @@ def test_noise_of_another_seed_is_another_source(tmp_path):
     [
         (
             ["data.train=[{files: [a, b]}]", "data.alignments=c"],
-            "data.alignments is c; where train lists sources it must be null",
+            "data.alignments is c; if train lists sources it must be null",
         ),
         (
             ["data.alignments=c", "data.invalid_utf8=skip"],
-            "data.invalid_utf8 is 'skip', which alignments can't: line N",
+            "data.invalid_utf8 is 'skip', but with alignments line N",
         ),
-        (["data.alignments=c", "data.damaged=skip"], "data.damaged is 'skip', which alignments can't"),
+        (["data.alignments=c", "data.damaged=skip"], "data.damaged is 'skip', but with alignments"),
         (
             ["data.alignments=c", "data.kind=tfds", "data.dataset=x", *ONE_SPLIT],
             "data.alignments is c; for kind tfds it",
@@ -86,7 +86,7 @@ def test_noise_of_another_seed_is_another_source(tmp_path):
         ),
         (
             ["model.alignment_head=[1, 0]"],
-            "model.alignment_head is [1, 0]; it must be [layer, head]: of the decoder's lay",
+            "model.alignment_head is [1, 0]; it must be [layer, head]: a decoder layer",
         ),
         (["model.alignment_head=[0, 2]"], "model.alignment_head is [0, 2]; it must be"),
         (["model.alignment_head=[0]"], "model.alignment_head is [0]; it must be"),

@@ -97,7 +97,7 @@ def test_create_takes_a_new_folder_or_an_empty_one(tmp_path):
 
 
 def test_create_leaves_alone_what_is_there(tmp_path, empty_run):
-    assert "run: contains a finished training; to train longer" in refused(RunDirectory.create, empty_run.path)
+    assert "run: contains a finished training run; to train longer" in refused(RunDirectory.create, empty_run.path)
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "letter").write_text("dear")
     assert "files: is not empty" in refused(RunDirectory.create, tmp_path / "files")

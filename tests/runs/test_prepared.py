@@ -147,7 +147,7 @@ def test_damage_between_stopping_and_going_on_changes_no_batch(stopped, undistur
     if damage == "a bit":
         flip_a_bit(run.prepared / "train" / "target_ids.npy", 0.9)
     experiment.train(loaded, run.path, console)
-    assert ("what was prepared is damaged" in console.file.getvalue()) == (damage == "a bit")
+    assert ("the prepared data is damaged" in console.file.getvalue()) == (damage == "a bit")
     assert f"resuming from step {STOPPED}" in console.file.getvalue()
     assert same_weights(run, undisturbed)
 
@@ -183,7 +183,7 @@ def test_an_earlier_recipe_s_buffer_is_told_to_be_of_no_use(stopped, undisturbed
     experiment.train(changed, run.path, console)
     said = console.file.getvalue()
     assert "data.shuffle_buffer is no longer used" in said and f"resuming from step {STOPPED}" in said
-    assert "what was prepared is damaged" not in said and same_weights(run, undisturbed)
+    assert "the prepared data is damaged" not in said and same_weights(run, undisturbed)
 
 
 def test_what_was_prepared_before_a_failure_is_gone_on_with(short, until_it_begins, tmp_path, monkeypatch):
@@ -214,7 +214,7 @@ def test_what_was_prepared_before_a_failure_is_gone_on_with(short, until_it_begi
     with monkeypatch.context() as patch:
         oom = tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[512,512]")
         patch.setattr(runner, "make_model", Mock(side_effect=oom))
-        with pytest.raises(UserError, match="^out of memory while the model was made; .* what was prepared is kept$"):
+        with pytest.raises(UserError, match="^out of memory while the model was built; .* the prepared data is kept$"):
             experiment.train(short, tmp_path / "run")
     assert len(saved) == 20
     with pytest.raises(Begun):
@@ -278,7 +278,7 @@ def test_of_several_sources_each_is_told_and_trained_on(mixed, tmp_path, console
         experiment.train(mixed, tmp_path / "run", console)
     first, second = mixed.data.train
     other = with_data(mixed, train=(first, second.model_copy(update={"weight": 3.0})))
-    with pytest.raises(UserError, match=r"a training that differs in data\.train"):
+    with pytest.raises(UserError, match=r"a training run that differs in data\.train"):
         experiment.train(other, tmp_path / "run")
     nothing_is_prepared(monkeypatch)
     run = experiment.train(mixed, tmp_path / "run")
@@ -313,7 +313,7 @@ def test_a_training_goes_on_though_its_folder_was_prepared_with_another_tag_sinc
     experiment.prepare(other, tmp_path / "other", Console(quiet=True))
     experiment.train(shared, tmp_path / "run", console)
     said = console.file.getvalue()
-    assert "train: what was prepared differs in tag" in said and "resuming from step 1" in said
+    assert "train: the prepared data differs in tag" in said and "resuming from step 1" in said
 
 
 @pytest.mark.thorough
@@ -342,4 +342,4 @@ def test_noise_is_drawn_once_and_tokenised_once(short, tmp_path, console, monkey
         tmp_path / "one.yaml", [f"data.train=[{{files: [pairs.en, pairs.de]}}, {copies.replace('0.5', '0.4')}]"]
     )
     experiment.prepare(other, tmp_path / "other", console)
-    assert "train: what was prepared differs in noise" in console.file.getvalue()
+    assert "train: the prepared data differs in noise" in console.file.getvalue()

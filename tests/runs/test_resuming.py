@@ -110,7 +110,7 @@ def test_an_order_to_end_that_comes_twice_counts_once(monkeypatch):
 
 def test_sigterm_before_the_first_step_ends_the_command_to_be_given_again(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "train", lambda *arguments: signal.raise_signal(signal.SIGTERM))
-    with pytest.raises(Preempted, match="^stopped by SIGTERM; to go on, give the same command again$"):
+    with pytest.raises(Preempted, match="^stopped by SIGTERM; to continue, give the same command again$"):
         train(Path("train/recipes/demo.yaml"), run_dir=tmp_path / "run")
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the process would end now
 
@@ -167,7 +167,7 @@ def test_another_number_of_devices_is_told_and_a_new_run_may_have_it(stopped, tm
     before = contents(run.path)
     more = with_training(loaded, distribution="mirrored")
     save_recipe(more, run.recipe)
-    with pytest.raises(UserError, match=r"had 1 device\(s\), now there are 2, .* start a new training .* --resume "):
+    with pytest.raises(UserError, match=r"had 1 device\(s\), now there are 2, .* start a new run .* --resume "):
         experiment.train(more, run.path)
     save_recipe(loaded, run.recipe)
     assert contents(run.path) == before

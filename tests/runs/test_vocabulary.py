@@ -34,7 +34,7 @@ def test_a_damaged_vocabulary_is_learned_again_and_one_is_read_by_many_at_once(s
     before = contents(tmp_path / "shared")
     (tmp_path / "shared" / "tokenizer" / "joint.model").write_bytes(b"")
     experiment.prepare(shared, tmp_path / "run", console)
-    assert "tokenizer: what was learned is damaged; learning it again" in console.file.getvalue()
+    assert "tokenizer: the learned vocabulary is damaged; learning it again" in console.file.getvalue()
     assert contents(tmp_path / "shared") == before
 
     class NobodyWaits(Console):
@@ -67,5 +67,5 @@ def test_of_copied_files_nothing_is_learned_or_tokenised_again(short, tmp_path, 
         patch.setattr(experiment_preparing, "learned_tokenizers", lambda *given: kept)
         experiment.prepare(copied, tmp_path / "run", Console(quiet=True))
     experiment.prepare(copied, tmp_path / "run", console)
-    assert "tokenizer: what was learned differs in the text's files; learning it again" in console.file.getvalue()
+    assert "tokenizer: the learned vocabulary differs in the text files; learning it again" in console.file.getvalue()
     assert not TokenizerPair.load(copy / "shared" / "tokenizer").same_as(kept)

@@ -156,9 +156,9 @@ def test_a_folder_of_other_things_is_left_alone(command, tmp_path):
         with pytest.raises(UserError, match="manifest.json: .*give another folder"):
             check_folder(folder, manifest)
         shutil.rmtree(folder)
-    with pytest.raises(UserError, match="no folder for shards: Not a directory"):
+    with pytest.raises(UserError, match="can't be the folder of the shards: Not a directory"):
         check_folder(tmp_path / "thesis.txt", manifest)
-    with pytest.raises(UserError, match="shards: can't be made: Not a directory"):
+    with pytest.raises(UserError, match="shards: can't be created: Not a directory"):
         begin(tmp_path / "thesis.txt" / "shards", manifest)
     assert contents(tmp_path) == before
 

@@ -107,7 +107,7 @@ def test_results_of_something_else_are_told(tmp_path, name, content, rows):
     check_results(tmp_path / "none", rows)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(
-        UserError, match=rf"{name}: not of this sweep's rows and not changed; move it away, or give another"
+        UserError, match=rf"{name}: not from this sweep's rows, so it was not changed; move it away, or give another"
     ):
         check_results(tmp_path, rows)
 
@@ -129,7 +129,7 @@ def test_the_command_replaces_its_own_results_alone(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setattr(running, "run_sweep", lambda runs, *others: begun.append(runs) or {("base", 1): {"bleu": 30.0}})
     (folder / "results.csv").write_text("date,litres\n1 May,40\n")
-    with pytest.raises(UserError, match="not of this sweep's rows"):
+    with pytest.raises(UserError, match="not from this sweep's rows"):
         sweep(path, run_dir=folder)
     assert contents(folder) == {"results.csv": b"date,litres\n1 May,40\n"} and not begun
     (folder / "results.csv").unlink()

@@ -124,13 +124,13 @@ def test_sigterm_while_a_training_starts_stops_the_sweep_with_the_same_status(tm
     program = f"import os, signal, time\nfor each in {signalled},: os.kill(each, signal.SIGTERM)\ntime.sleep(600)"
     monkeypatch.setattr(running, "COMMAND", [sys.executable, "-c", program])
     _, runs = load_sweep(write(tmp_path), folder=tmp_path / "runs")
-    with pytest.raises(Preempted, match="^base-seed1 was stopped; to go on, give the same command again"):
+    with pytest.raises(Preempted, match="^base-seed1 was stopped; to continue, give the same command again"):
         run_sweep(runs)
 
 
 def test_sigterm_between_trainings_stops_the_sweep_with_the_same_status(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "run_sweep", lambda *arguments: signal.raise_signal(signal.SIGTERM))
-    with pytest.raises(Preempted, match="^stopped by SIGTERM; to go on, give the same command again$"):
+    with pytest.raises(Preempted, match="^stopped by SIGTERM; to continue, give the same command again$"):
         sweep(write(tmp_path), run_dir=tmp_path / "runs")
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the process would end now
 
@@ -158,7 +158,10 @@ def test_a_recipe_that_is_changed_during_a_sweep_is_told(tmp_path, monkeypatch, 
             trained(run)
 
     monkeypatch.setattr(running, "_train", train)
-    told = {"before": r"differs in training\.steps", "after": r"own\.yaml: changed since the sweep began, .* undo that"}
+    told = {
+        "before": r"differs in training\.steps",
+        "after": r"own\.yaml: changed since the sweep began, .* undo the change",
+    }
     with pytest.raises(UserError, match=told[moment]):
         run_sweep(runs)
     assert not runs[1].path.exists()

@@ -49,7 +49,7 @@ def test_a_recipe_may_lie_in_the_home_folder(tmp_path, monkeypatch):
 def test_a_row_that_is_there_twice_is_told(tmp_path):
     path = write(tmp_path)
     path.write_text("rows:\n  base: {}\n  base: {}\n")
-    with pytest.raises(UserError, match="line 3: not a sweep's YAML: base was given on line 2 already"):
+    with pytest.raises(UserError, match="line 3: not valid YAML: base was already given on line 2"):
         load_sweep(path)
 
 

@@ -134,7 +134,7 @@ def test_another_training_s_later_checkpoints_are_refused_and_stay(small, tmp_pa
     for step in (1, 9, 12):
         (tmp_path / f"step-{step:08d}.keras").touch()
     kept = names(tmp_path)
-    told = "step-00000012.keras is of a later step than the model's, 1, .*; choose another folder"
+    told = "step-00000012.keras is from a later step than the model's, 1, .*; choose another folder"
     with pytest.raises(UserError, match=told):
         small.fit(np.ones((2, 3)), np.ones((2, 2)), callbacks=[Checkpoints(tmp_path)], verbose=0)
     assert names(tmp_path) == kept

@@ -15,7 +15,7 @@ from tf_transformer.terminal.process import quiet_tensorflow
 @app.command()
 def average(
     run: Annotated[Path, typer.Argument(help="Folder of a run.", show_default=False)],
-    last: Annotated[int, typer.Option(min=2, help="Number of checkpoints to average, counted from the last.")] = 5,
+    last: Annotated[int, typer.Option(min=2, help="Number of checkpoints to average, the newest ones.")] = 5,
 ) -> None:
     """Averages the last checkpoints of a run, as the paper does. Other commands then use the averaged model."""
     with quiet_tensorflow():
@@ -28,4 +28,4 @@ def average(
         average = average_checkpoints(opened, last)
     print(average)
     other = next((file.name for file in opened.by_preference() if file != average and file.is_file()), None)
-    notes.print(f"the other commands now take it for the run's model; to go back to {other}, delete the file")
+    notes.print(f"the other commands now use it as the run's model; to go back to {other}, delete the file")

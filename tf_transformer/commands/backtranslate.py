@@ -49,7 +49,7 @@ def backtranslate(
     out: Annotated[
         Path,
         typer.Argument(
-            help="New folder for source.txt, target.txt and manifest.json; the translations lie in OUT.shards."
+            help="New folder for source.txt, target.txt and manifest.json; the translations are in OUT.shards."
         ),
     ],
     method: Annotated[
@@ -69,7 +69,9 @@ def backtranslate(
     ] = None,
     min_score: Annotated[
         float | None,
-        typer.Option(help="Drop translations with a lower score, as translate --json prints it.", show_default="none"),
+        typer.Option(
+            help="Drop translations with a score below this, as translate --json prints it.", show_default="none"
+        ),
     ] = None,
     unit: Annotated[str, UNIT_OPTION] = "words",
     min_length: Annotated[int, FEWEST_OPTION] = 1,
@@ -86,7 +88,9 @@ def backtranslate(
     shard_lines: Annotated[int, typer.Option(min=1, help="Number of lines in a shard.")] = SHARD_LINES,
     job: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Translate each N-th shard from I on, which counts from 0: one of N jobs."),
+        typer.Option(
+            metavar="I/N", help="Translate every N-th shard, starting from shard I (counted from 0), as one of N jobs."
+        ),
     ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:
@@ -140,7 +144,9 @@ def backtranslate(
     show_filtered({**pairs, "source": str(out / SOURCE), "target": str(out / TARGET)}, as_json)
     if not as_json:
         source, target = (out.absolute() / name for name in (SOURCE, TARGET))  # a recipe's paths start from data.root
-        notes.print(f"written; for data.train of a recipe: {{files: [{source}, {target}], tag: <bt>}}")
+        notes.print(
+            f"written; to train on it, put into data.train of a recipe: {{files: [{source}, {target}], tag: <bt>}}"
+        )
 
 
 def _decoding_options(

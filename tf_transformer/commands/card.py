@@ -19,7 +19,7 @@ def card(
         Path,
         typer.Argument(
             help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), folder of a SavedModel or of its "
-            "versions, whose highest is taken, or folder of a CTranslate2 model.",
+            "versions, of which the highest is used, or folder of a CTranslate2 model.",
             show_default=False,
             callback=newest_version,
         ),

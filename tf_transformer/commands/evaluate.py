@@ -49,7 +49,7 @@ def evaluate(
     lowercase: Annotated[
         bool,
         typer.Option(
-            "--lowercase", help="Also report case-insensitive BLEU.", show_default="the run's setting, or left out"
+            "--lowercase", help="Also report case-insensitive BLEU.", show_default="the run's setting, or off"
         ),
     ] = False,
     tokenize: Annotated[
@@ -90,12 +90,12 @@ def evaluate(
     changes = given(beam_size=beam_size, alpha=alpha, no_repeat_ngram_size=no_repeat_ngram_size)
     if trees:
         if others:
-            raise UserError(f"--trees scores one parser, and {len(models)} models are given; give one of them")
+            raise UserError(f"--trees scores one parser, but {len(models)} models are given; give one of them")
         of_translations = source, reference, lowercase, tokenize, perturb, no_repeat_ngram_size is not None
         if any(of_translations) or engine != "tensorflow":
             raise UserError(
                 "--trees scores a parser; leave out --source, --reference, --lowercase, --tokenize, --perturb, "
-                "--no-repeat-ngram-size and --engine, which are for translations"
+                "--no-repeat-ngram-size and --engine, which are for translation"
             )
         _evaluate_parser(model, trees, changes, grammar, batch_size, as_json)
         return

@@ -56,7 +56,7 @@ def export(
         bool,
         typer.Option(
             "--xla/--no-xla",
-            help="Whether XLA can compile a SavedModel's search, where a program asks for it. --no-xla makes the "
+            help="Whether XLA can compile a SavedModel's search, if a program asks for it. --no-xla makes the "
             "SavedModel smaller.",
         ),
     ] = True,
@@ -77,7 +77,8 @@ def export(
     tag: Annotated[
         str | None,
         typer.Option(
-            help="For argos: what a multilingual model wants before each text, such as '>>deu<<'.", show_default=False
+            help="For argos: the tag that a multilingual model needs before each text, such as '>>deu<<'.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -107,7 +108,9 @@ def export(
     from tf_transformer.translation.loading import NO_ENSEMBLE_IN_CTRANSLATE2
 
     if is_run(destination):
-        raise UserError(f"{destination}: a run, where DEST is expected; give as last a folder such as savedmodels/NAME")
+        raise UserError(
+            f"{destination}: a run, but DEST is expected; give a folder such as savedmodels/NAME as the last argument"
+        )
     if file_format == "ctranslate2" and len(runs) > 1:
         raise UserError(NO_ENSEMBLE_IN_CTRANSLATE2)
     if file_format != "savedmodel" and len(runs) > 1:
@@ -139,4 +142,4 @@ def _check_options(file_format: str, options: dict[str, Any]) -> None:
         fitting = " or ".join(f"--format {each}" for each, names in FORMATS.items() if name in names)
         smaller = {"--float16": "--quantization", "--quantization": "--float16"}.get(name)
         instead = f", or give {smaller}" if smaller in FORMATS[file_format] else ""
-        raise UserError(f"{name} is for {fitting}; leave it out of --format {file_format}{instead}")
+        raise UserError(f"{name} is for {fitting}; leave it out with --format {file_format}{instead}")

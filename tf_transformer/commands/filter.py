@@ -43,7 +43,8 @@ def filter_pairs(
         str,
         typer.Option(
             metavar="PREFIX",
-            help="Where to write the pairs that are kept: clean for clean.en and clean.de, with the files' endings.",
+            help="Prefix of the files for the pairs that are kept: clean for clean.en and clean.de, with the input "
+            "files' endings.",
             show_default=False,
         ),
     ],
@@ -59,7 +60,9 @@ def filter_pairs(
     duplicates: Annotated[bool, DUPLICATES_OPTION] = False,
     dropped: Annotated[
         Path | None,
-        typer.Option(help="File for the pairs that are dropped: the reason, the source and the target, tabs between."),
+        typer.Option(
+            help="File for the pairs that are dropped: the reason, the source and the target, separated by tabs."
+        ),
     ] = None,
     as_json: Annotated[bool, JSON_OPTION] = False,
 ) -> None:

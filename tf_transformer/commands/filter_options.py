@@ -10,23 +10,29 @@ from tf_transformer.terminal.json_output import print_json
 
 UNIT_OPTION = typer.Option(
     metavar="words|characters",
-    help="What lengths and repetitions are counted in: words (separated by blanks) or characters.",
+    help="Unit of lengths and repetitions: words (separated by spaces) or characters.",
 )
 FEWEST_OPTION = typer.Option(min=1, help="Drop pairs with fewer words (or characters) on a side.")
 MOST_OPTION = typer.Option(min=1, help="Drop pairs with more words (or characters) on a side.")
 RATIO_OPTION = typer.Option(min=1, help="Drop pairs with a side more than this many times as long as the other.")
 OVERLAP_OPTION = typer.Option(
-    min=0, max=1, help="Drop copies: pairs that share more than this part of the longer side's words; 1 keeps them."
+    min=0,
+    max=1,
+    help="Drop copies: pairs whose sides share more than this fraction of the longer side's words; 1 keeps them.",
 )
 REPEATS_OPTION = typer.Option(
-    min=1, help="Drop pairs in which up to four words (or characters) come more than this many times in a row."
+    min=1,
+    help="Drop pairs in which up to four words (or characters) occur more than this many times in a row.",
 )
 SOURCE_SCRIPT_OPTION = typer.Option(
-    metavar="SCRIPT", help="Script of the source, such as Latin, Cyrillic or Han+Hiragana+Katakana; others are dropped."
+    metavar="SCRIPT",
+    help="Script of the source, such as Latin, Cyrillic or Han+Hiragana+Katakana; others are dropped.",
 )
 TARGET_SCRIPT_OPTION = typer.Option(metavar="SCRIPT", help="Script of the target.")
-SCRIPT_SHARE_OPTION = typer.Option(min=0, max=1, help="Smallest part of a side's letters that must be of its script.")
-DUPLICATES_OPTION = typer.Option("--duplicates", help="Keep pairs that came before.")
+SCRIPT_SHARE_OPTION = typer.Option(
+    min=0, max=1, help="Smallest fraction of a side's letters that must be in its script."
+)
+DUPLICATES_OPTION = typer.Option("--duplicates", help="Keep duplicate pairs.")
 
 
 def show_filtered(found: dict[str, Any], as_json: bool) -> None:

@@ -29,7 +29,7 @@ def import_model(
         typer.Option(help="Code of the language translated into.", show_default="what the folder says, or und"),
     ] = None,
 ) -> None:
-    """Makes a run of an OPUS-MT model, or another MarianMT model, in the format of the transformers library."""
+    """Turns an OPUS-MT model, or another MarianMT model, in the format of the transformers library, into a run."""
     from tf_transformer.marian.importing import check_import
 
     check_import(folder, run)

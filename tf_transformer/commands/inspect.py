@@ -40,7 +40,7 @@ def inspect(
             raise UserError(BLANK.format(number))
         if os.path.isfile(sentence):
             raise UserError(
-                f"{sentence}: a file, where a sentence is expected; give the sentence itself, for the file's first "
+                f"{sentence}: a file, but a sentence is expected; give the sentence itself, or for the file's first "
                 f'line "$(head -n 1 {shlex.quote(sentence)})"'
             )
         if not sentence.isascii() and sentence != sentence.encode("utf-8", "replace").decode("utf-8"):

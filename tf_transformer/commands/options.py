@@ -35,14 +35,14 @@ def _newest_versions(models: list[Path]) -> list[Path]:
 
 MODEL_ARGUMENT = typer.Argument(
     help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel or of its versions, "
-    "whose highest is taken.",
+    "of which the highest is used.",
     show_default=False,
     callback=newest_version,
 )
 MODELS_ARGUMENT = typer.Argument(
     metavar="MODEL...",
     help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel or of its versions, "
-    "whose highest is taken; several runs or checkpoints are an ensemble.",
+    "of which the highest is used; several runs or checkpoints are an ensemble.",
     show_default=False,
     callback=_newest_versions,
 )
@@ -60,8 +60,8 @@ FILE_ARGUMENT = typer.Argument(
 MODELS_AND_FILE_ARGUMENT = typer.Argument(
     metavar="MODEL... [FILE]",
     help="Folder of a run, a checkpoint (RUN/checkpoints/FILE.keras), or folder of a SavedModel or of its versions, "
-    "whose highest is taken; several runs or checkpoints are an ensemble. Then the file of sentences, one per line, "
-    "plain or gzip; - is standard input, which is read if no file is given.",
+    "of which the highest is used; several runs or checkpoints are an ensemble. Then the file of sentences, one per "
+    "line, plain or gzip; - is standard input, which is read if no file is given.",
     show_default=False,
     callback=_newest_versions,
 )
@@ -69,7 +69,7 @@ BATCH_SIZE_OPTION = typer.Option("--batch-size", min=1, help="Number of sentence
 RESUME_OPTION = typer.Option(
     "--resume",
     metavar="auto|never|PATH",
-    help="auto: resume a training that was interrupted in this run's folder; never: stop with an error instead; PATH: "
+    help="auto: resume a training run that was interrupted in this folder; never: stop with an error instead; PATH: "
     "start from the saved training state of another run.",
 )
 WORKERS_OPTION = typer.Option(
@@ -88,7 +88,7 @@ NO_REPEAT_OPTION = typer.Option(
     "--no-repeat-ngram-size",
     min=0,
     metavar="N",
-    help="Let no sequence of N tokens come twice in a translation; 0 is no limit.",
+    help="Let no sequence of N tokens occur twice in a translation; 0 is no limit.",
     show_default="the model's setting",
 )
 ENGINE_OPTION = typer.Option("--engine", help="tensorflow, or ctranslate2 for a model exported in that format.")

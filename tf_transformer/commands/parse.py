@@ -77,12 +77,12 @@ def parse(
                     trees.append(parsed.tree)
             sys.stdout.flush()
     if mended and function.grammar:
-        notes.print(f"{mended:,} trees had no room for all words, and the last ones were put at the end of the root")
+        notes.print(f"{mended:,} trees had no room for all words; the last words were put at the end of the root")
     elif mended:
         notes.print(f"{mended:,} outputs were not well-formed trees and were repaired")
     if truncated:
         notes.print(
-            f"{truncated:,} sentences were cut to the model's maximum length: it did not read their last words; "
+            f"{truncated:,} sentences were cut to the model's maximum length, so their last words were not read; "
             "split them into shorter ones"
         )
     if png and len(trees) != 1:

@@ -18,8 +18,8 @@ def prepare(
     overrides: Annotated[list[str] | None, SET_OPTION] = None,
     run_dir: Annotated[Path | None, RUN_DIR_OPTION] = None,
 ) -> None:
-    """Learns a recipe's vocabulary and tokenises its data, which `train` then finds. If it is interrupted, the same
-    command goes on."""
+    """Learns a recipe's vocabulary and tokenises its data, which `train` then uses. If it is interrupted, the same
+    command continues."""
     from tf_transformer.experiment.corpus import check_files
     from tf_transformer.recipe import load_recipe
 

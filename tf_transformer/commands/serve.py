@@ -37,34 +37,44 @@ def serve(
     api_key: Annotated[
         str | None,
         typer.Option(
-            help=f"Key that requests must bring. The environment variable {KEY_VARIABLE} is safer: other users can see "
-            "arguments.",
+            help=f"Key that requests must have. The environment variable {KEY_VARIABLE} is safer: other users can see "
+            "a command's arguments.",
             envvar=KEY_VARIABLE,
             show_default=False,
         ),
     ] = None,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Log texts and translations.")] = False,
-    deadline: Annotated[float, typer.Option(min=0.1, help="Seconds within which a request must be answered.")] = 30.0,
+    deadline: Annotated[float, typer.Option(min=0.1, help="Time limit for answering a request, in seconds.")] = 30.0,
     queue: Annotated[
-        int, typer.Option(min=1, help="Most sentences of a model that wait; more are refused with status 429.")
+        int,
+        typer.Option(
+            min=1, help="Maximum number of sentences that wait for a model; more are refused with status 429."
+        ),
     ] = BatchLimits.queue,
     batch_tokens: Annotated[
-        int, typer.Option(min=1, help="Most source tokens of a batch, its padding counted; about 4 bytes are a token.")
+        int,
+        typer.Option(
+            min=1, help="Maximum number of source tokens in a batch, including padding; a token is about 4 bytes."
+        ),
     ] = BatchLimits.tokens,
-    max_body: Annotated[int, typer.Option(min=1, help="Most bytes of a request's body.")] = Settings.max_body,
-    max_texts: Annotated[int, typer.Option(min=1, help="Most texts of a request.")] = Settings.max_texts,
-    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a text.")] = Settings.max_characters,
+    max_body: Annotated[
+        int, typer.Option(min=1, help="Maximum size of a request's body, in bytes.")
+    ] = Settings.max_body,
+    max_texts: Annotated[int, typer.Option(min=1, help="Maximum number of texts in a request.")] = Settings.max_texts,
+    max_characters: Annotated[
+        int, typer.Option(min=1, help="Maximum number of characters in a text.")
+    ] = Settings.max_characters,
 ) -> None:
     """Serves models over HTTP, in LibreTranslate's and TensorFlow Serving's interfaces."""
     if (os.environ.get(KEY_VARIABLE) if api_key is None else api_key) == "":  # an empty variable is none for Typer
         raise UserError(
-            f"the API key (--api-key or {KEY_VARIABLE}) is empty; give one, or leave it out, so that anybody is served"
+            f"the API key (--api-key or {KEY_VARIABLE}) is empty; give one, or leave it out to serve anybody"
         )
     if api_key and not (api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):
         # Other characters come through a header changed, and blanks at an end not at all.
         raise UserError(
-            f"the API key (--api-key or {KEY_VARIABLE}) may have only printable ASCII characters, and no blank "
-            "at its beginning or end; choose another"
+            f"the API key (--api-key or {KEY_VARIABLE}) must consist of printable ASCII characters, with no "
+            "space at the start or end; choose another"
         )
     try:
         import babel  # noqa: F401
@@ -81,7 +91,9 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{bound.getsockname()[1]}"
     names = ", ".join(source.name for source in sources)
-    notes.print(f"loading and warming up {names}, for a minute or so; requests are answered with 503 until then")
+    notes.print(
+        f"loading and warming up {names}, which takes about a minute; requests are answered with 503 until then"
+    )
     keep_what_xla_compiles()
     with quiet_tensorflow(streams=True):
         pass

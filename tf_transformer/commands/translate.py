@@ -89,15 +89,15 @@ def translate(
     glossary: Annotated[
         Path | None,
         typer.Option(
-            help="File of terms and their translations, one pair per line with a tab between; they are used wherever a "
-            "term occurs. Includes --protect.",
+            help="File of terms and their translations, one pair per line, separated by a tab; they are used wherever "
+            "a term occurs. Includes --protect.",
         ),
     ] = None,
     alignments: Annotated[
         Path | None,
         typer.Option(
-            help="File to write word alignments to: a line for each translation, such as 0-0 1-2: source word, target "
-            "word, counted from 0."
+            help="File to write word alignments to: one line per translation, such as 0-0 1-2: source word and target "
+            "word, both counted from 0."
         ),
     ] = None,
     cut: Annotated[
@@ -108,8 +108,8 @@ def translate(
         bool,
         typer.Option(
             "--paragraphs",
-            help="Take each line as a paragraph of several sentences: translate its sentences one by one and print "
-            "them as one line, with their blanks.",
+            help="Treat each line as a paragraph of several sentences: translate its sentences one by one and print "
+            "them as one line, with the original spacing.",
         ),
     ] = False,
     engine: Annotated[str, ENGINE_OPTION] = "tensorflow",
@@ -126,8 +126,8 @@ def translate(
     shards: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for FILE's translation in shards, a file each. Given again, the command translates the shards "
-            "that are missing; once all are there, it prints them joined."
+            help="Folder for FILE's translation in shards, one file each. Given again, the command translates the "
+            "shards that are missing; once all are there, it prints them joined."
         ),
     ] = None,
     shard_lines: Annotated[
@@ -135,7 +135,9 @@ def translate(
     ] = None,
     job: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Translate each N-th shard from I on, which counts from 0: one of N jobs."),
+        typer.Option(
+            metavar="I/N", help="Translate every N-th shard, starting from shard I (counted from 0), as one of N jobs."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -195,7 +197,7 @@ def translate(
     from tf_transformer.shards.job import Job, TranslateShard, translate_in_shards
 
     if file is None:
-        raise UserError("--shards needs FILE: a shard is found by its place in a file; give one, plain or gzip")
+        raise UserError("--shards needs FILE: a shard is found by its position in a file; give one, plain or gzip")
 
     def load_lines() -> TranslateShard:
         translations = load(optimise=file.stat().st_size >= LONG)
@@ -248,7 +250,7 @@ def _check_options(
     if alignments:
         if "protect" in changes or paragraphs or interactive or shards or engine != "tensorflow":
             raise UserError(
-                "--alignments are of what the model itself reads and writes, line by line; leave out --protect, "
+                "--alignments align what the model itself reads and writes, line by line; leave out --protect, "
                 "--glossary, --paragraphs, --interactive, --shards and --engine"
             )
         check_new_file(alignments)

@@ -15,17 +15,17 @@ from tf_transformer.files.home import below_home
 class AlignedPairs(DerivedPairs):
     r"""Pairs with an alignment of their words, in the form of the decoder Pharaoh: `0-0 1-2`.
 
-    Words are what stands between blanks, any of Unicode's, counted from 0, the source's first. A blank line says
-    nothing of its pair.
+    Words are separated by whitespace, any of Unicode's, and counted from 0; the source's comes first. An empty line
+    is for a pair without an alignment.
 
     Args:
-        pairs: any source of pairs of which none is left out: line N is for pair N.
+        pairs: any source of pairs that leaves none out: line N is for pair N.
         path: the alignments, a text file, plain or gzip.
-        words_before: how many words stand before each source text that the alignments know nothing of, such as a tag.
+        words_before: how many words come before each source text that the alignments do not count, such as a tag.
 
     Raises:
-        UserError: At once, where the file is missing or unreadable. In `rows`, where a line is no alignment of its
-            pair, or where there are more or fewer lines than pairs.
+        UserError: At once, if the file is missing or unreadable. In `rows`, if a line is not an alignment of its
+            pair, or if there are more or fewer lines than pairs.
 
     Example:
         >>> from pathlib import Path
@@ -57,14 +57,14 @@ class AlignedPairs(DerivedPairs):
             if line is None:
                 raise UserError(
                     f"{path} has {number - 1:,} lines, but there are more pairs: line N must be the alignment of pair "
-                    "N; leave a line blank where there is none"
+                    "N; leave the line of a pair without one empty"
                 )
             yield source, target, self._alignment(line, source, target)
         more = sum(1 for _ in lines)
         if more:
             raise UserError(
                 f"{path} has {number + more:,} lines, but there are {number:,} pairs: line N must be the alignment of "
-                "pair N; take the others out"
+                "pair N; remove the extra lines"
             )
 
     def _alignment(self, line: Line, source: str, target: str) -> str:
@@ -73,8 +73,8 @@ class AlignedPairs(DerivedPairs):
             return ""
         if not PHARAOH.fullmatch(text):
             raise UserError(
-                f'{line.path}, line {line.number}: not an alignment such as "0-0 1-2": write the numbers of a source '
-                "and a target word with a hyphen between, and links with blanks between"
+                f'{line.path}, line {line.number}: not an alignment such as "0-0 1-2": write a link as the numbers '
+                "of a source and a target word with a hyphen between, and separate links by spaces"
             )
         numbers = [len(source.split()) - self._words_before, len(target.split())]
         links = from_pharaoh(text)
@@ -82,8 +82,9 @@ class AlignedPairs(DerivedPairs):
             for side, word, words in zip(("source", "target"), link, numbers, strict=True):
                 if word >= words:
                     raise UserError(
-                        f"{line.path}, line {line.number}: {link[0]}-{link[1]} has word {word} of the {side}, which "
-                        f"has {max(words, 0)}: words are what stands between blanks, counted from 0, the source's first"
+                        f"{line.path}, line {line.number}: {link[0]}-{link[1]} names word {word} of the {side}, "
+                        f"which has {max(words, 0)}: words are separated by spaces and counted from 0; a link "
+                        "gives the source's first"
                     )
         if not self._words_before:
             return text

@@ -35,7 +35,7 @@ def make_batches(
 
     Pairs are streamed: only the shuffle buffer, the unfinished batches and a small prefetch are held in memory. A batch
     has pairs of similar length, as many as keep each side within `batch_tokens` positions, including padding. Pairs
-    that are empty, too long or too unequal in length are dropped, and trees with a tag that the tokenizer lacks
+    that are empty, too long or too different in length are dropped, and trees with a tag that the tokenizer lacks
     (`count_pairs` counts them). Each other pair occurs exactly once in a finite epoch, whose last batches may be small;
     for endless batches see `repeat`.
 
@@ -63,7 +63,7 @@ def make_batches(
 
     Raises:
         UserError: For limits that make no sense. What `pairs` raises later, in mid-stream, arrives as a
-            `tf.errors.OpError`, and so does that `repeat` finds no pair to begin with; around `model.fit`,
+            `tf.errors.OpError`, and so does the error that `repeat` finds no pair; around `model.fit`,
             `original_errors(pairs)` raises what a source raised itself.
 
     Example:
@@ -108,7 +108,7 @@ def make_batches(
             return [next(epochs)]
         if not any_kept(pairs, tokenizers, max_length, max_ratio):
             raise UserError(
-                "no pair is left: all are empty, too long or too unequal in length, or trees with a tag that the "
+                "no pair is left: all are empty, too long or too different in length, or trees with a tag that the "
                 "tokenizer lacks; raise max_length or max_ratio, or give trees with other tags"
             )
         # Every iterator begins with the first one, so that a place among the batches can be found again.

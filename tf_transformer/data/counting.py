@@ -28,17 +28,17 @@ class PairCounts:
         empty: Dropped: no token on one side at least.
         too_long: Dropped: more than `max_length` tokens on one side at least.
         bad_ratio: Dropped: one side more than `max_ratio` times as long as the other.
-        source_tokens: Tokens of the kept source sentences, END counted.
-        target_tokens: Tokens of the kept target sentences, END counted.
+        source_tokens: Tokens of the kept source sentences, including END.
+        target_tokens: Tokens of the kept target sentences, including END.
         copied: Kept pairs whose source and target are the same text.
-        repeated: Pairs whose tokens came before, among the first million kept.
+        repeated: Pairs whose tokens occurred before, among the first million kept.
         unknown_source: Tokens of the kept source sentences that the vocabulary lacks.
         unknown_target: Likewise of the target sentences.
-        unknown_tag: Dropped: trees with the tag of a word that the vocabulary lacks.
+        unknown_tag: Dropped: trees with a word whose tag the vocabulary lacks.
 
     Example:
         >>> print(PairCounts(kept=2, empty=1, too_long=0, bad_ratio=0, source_tokens=7, target_tokens=8))
-        2 of 3 pairs kept (7 source and 8 target tokens); 1 dropped: 1 empty, 0 too long, 0 of unlike lengths
+        2 of 3 pairs kept (7 source and 8 target tokens); 1 dropped: 1 empty, 0 too long, 0 of very different lengths
     """
 
     kept: int
@@ -70,7 +70,7 @@ class PairCounts:
                 lines.append(f"{unknown:,} of {tokens:,} {side} tokens are unknown to the tokenizer")
         trees = self.kept + self.unknown_tag
         if self.unknown_tag > trees / 1000:
-            lines.append(f"{self.unknown_tag:,} of {trees:,} trees are left out: the tokenizer lacks a tag of theirs")
+            lines.append(f"{self.unknown_tag:,} of {trees:,} trees are left out: the tokenizer lacks one of their tags")
         return lines
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class PairCounts:
         return (
             f"{self.kept:,} of {self.kept + dropped:,} pairs kept "
             f"({self.source_tokens:,} source and {self.target_tokens:,} target tokens); {dropped:,} dropped: "
-            f"{self.empty:,} empty, {self.too_long:,} too long, {self.bad_ratio:,} of unlike lengths{tags}"
+            f"{self.empty:,} empty, {self.too_long:,} too long, {self.bad_ratio:,} of very different lengths{tags}"
         )
 
 
@@ -88,13 +88,13 @@ def count_pairs(
 ) -> PairCounts:
     """Counts what `make_batches` keeps and drops, and why, in one streaming pass.
 
-    A pair that deserves to be dropped for several reasons counts under the first: empty, too long, ratio, tag.
+    A pair with several reasons to be dropped counts under the first: empty, too long, ratio, tag.
 
     Args:
         pairs: Source and target sentences.
         tokenizers: A `TokenizerPair`.
-        max_length: The most tokens on either side, END counted.
-        max_ratio: How many times as long as the other a side may be, END counted; None for any.
+        max_length: Maximum number of tokens on either side, including END.
+        max_ratio: Maximum ratio of the longer side to the shorter one, including END; None for no limit.
 
     Returns:
         The counts; `str()` of them is a line for the log.

@@ -22,7 +22,7 @@ PACK_AGAIN = "download or compress it again"
 
 # Advice at the end of messages, for pairs of which some may be left out.
 OR_SKIP_DAMAGED = (
-    '; a training, or a source in Python, leaves out what can\'t be read with damaged set to "skip" (data.damaged in a '
+    '; training, or a source in Python, leaves out what can\'t be read if damaged is set to "skip" (data.damaged in a '
     "recipe)"
 )
 OR_SKIP_INVALID = (
@@ -199,8 +199,8 @@ def damaged_gzip(name: str | Path, error: Exception, number: int, advice: str = 
 def not_the_same(file: str | os.PathLike, what: str, place: str) -> UserError:
     """The error of a file that is no longer what reading began with."""
     return UserError(
-        f"{file} {what} (after {place}): restore the original and give the command again, or begin again with another "
-        "(a training in another folder)"
+        f"{file} {what} (after {place}): restore the original and give the command again, or start again with another "
+        "(training in another folder)"
     )
 
 

@@ -46,14 +46,14 @@ def word_links(
     """Which words of two texts belong together: those of which a token of one is aligned to a token of the other.
 
     Args:
-        source: a text; its words are what stands between blanks.
+        source: a text; its words are separated by whitespace.
         target: its translation.
         source_tokens: the source's tokens, as the vocabulary has them.
         target_tokens: those of the translation.
-        alignment: for each of these the place of a source token, or -1.
+        alignment: for each of these the position of a source token, or -1.
 
     Returns:
-        Places of words in source and target, counted from 0, in order.
+        Positions of words in source and target, counted from 0, in order.
 
     Example:
         >>> tokens = ["▁A", "▁green", "house", ".", "</s>"], ["▁Ein", "▁Gewächs", "haus", ".", "</s>"]

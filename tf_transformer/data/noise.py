@@ -25,17 +25,17 @@ class Noise:
 
     Attributes:
         lower_case: share of sentences written in lower case.
-        upper_case: share of sentences written in capitals, none of which is among those in lower case.
+        upper_case: share of sentences written in capitals, other sentences than those in lower case.
         no_accents: share of sentences in which letters lose their accents: "ä" becomes "a".
         typos: share of words with two letters swapped, one left out or one doubled. Words without three letters in a
             row have none.
-        drop: share of words that are left out; one is left at least.
-        fill: share of words in whose place `FILLER` stands.
-        swap: places by which a word moves at most, all such orders being drawn from; 0 for none.
+        drop: share of words that are left out; at least one stays.
+        fill: share of words replaced by `FILLER`.
+        swap: maximum number of places that a word moves, in an order drawn from all such; 0 for none.
         seed: other numbers give other noise of the same kind.
 
     Raises:
-        UserError: a value that can't be; the message names it and what is allowed.
+        UserError: a value that is not allowed; the message names it and what is allowed.
 
     Example:
         >>> Noise(upper_case=1, no_accents=1)(1, "Ein Hund läuft.")
@@ -61,7 +61,7 @@ class Noise:
                 raise UserError(f"{field.name} is {value}; it must be {'from 0 to 1' if share else 'at least 0'}")
         if self.lower_case + self.upper_case > 1:
             raise UserError(
-                f"lower_case is {self.lower_case}; with upper_case, {self.upper_case}, it must be 1 at most"
+                f"lower_case is {self.lower_case}; together with upper_case, {self.upper_case}, it must be at most 1"
             )
 
     def __call__(self, number: int, text: str) -> str:

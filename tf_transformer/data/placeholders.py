@@ -39,7 +39,7 @@ class PlaceholderPairs(DerivedPairs):
     """Pairs in which words are replaced by placeholders, the same on both sides.
 
     Words that both sides share are replaced, such as names and numbers, and words that translate each other. Some
-    placeholders are put behind such a word or at the end of the sentence, as a link may stand there. So a model
+    placeholders are put after such a word or at the end of the sentence, as a link may stand there. So a model
     learns what `DecodingOptions.protect` needs. The same pairs get the same placeholders each time.
 
     Args:

@@ -91,16 +91,16 @@ class TextFiles(_FileSource):
         target: The target language's file, or as many files, in the same order.
         invalid_utf8: What a line that is not UTF-8 does: "error" raises, "skip" leaves its pair out.
         damaged: What a gzip file that is cut off or damaged does: "error" raises, "skip" leaves out what is not sound
-            in it, and what belongs to that in the other language.
+            in it, and the matching part in the other language.
 
     Attributes:
         skipped: Pairs left out as invalid UTF-8 in the latest pass.
         lost: What was left out of damaged files, in a line for each.
 
     Raises:
-        UserError: At once, where a file is missing, a folder or unreadable, or the lists differ in length.
-            While iterating, where a gzip file is broken, a line is not UTF-8, files that belong together have
-            unequal numbers of lines, or there is no pair at all; and where a file has changed since it was first seen.
+        UserError: At once, if a file is missing, a folder or unreadable, or the lists differ in length.
+            While iterating, if a gzip file is broken, a line is not UTF-8, files that belong together have
+            unequal numbers of lines, or there is no pair at all; and if a file has changed since it was first seen.
 
     Example:
         >>> from pathlib import Path
@@ -164,15 +164,15 @@ class TsvFile(_FileSource):
         path: The file.
         invalid_utf8: What a line that is not UTF-8 does: "error" raises, "skip" leaves its pair out.
         damaged: What a gzip file that is cut off or damaged does: "error" raises, "skip" leaves out what is not sound
-            in it, and what belongs to that in the other language.
+            in it, and the matching part in the other language.
 
     Attributes:
         skipped: Pairs left out as invalid UTF-8 in the latest pass.
         lost: What was left out of damaged files, in a line for each.
 
     Raises:
-        UserError: At once, where the file is missing, a folder or unreadable. While iterating, where a line
-            has no tab or is not UTF-8, where a gzip file is broken, or there is no pair at all; and where the file has
+        UserError: At once, if the file is missing, a folder or unreadable. While iterating, if a line
+            has no tab or is not UTF-8, a gzip file is broken, or there is no pair at all; and if the file has
             changed since it was first seen.
 
     Example:
@@ -198,10 +198,10 @@ class TsvFile(_FileSource):
 
 
 class TfdsSource(Source):
-    """Pairs from TensorFlow Datasets, or from a folder laid out as `tfds.TranslateFolder` has it.
+    """Pairs from TensorFlow Datasets, or from a folder laid out for `tfds.TranslateFolder`.
 
-    A dataset is downloaded and prepared when it is first asked for, which may take long, and then read in the
-    same order each time: that of storage, except that the files of a dataset in several are mostly read by turns, a
+    A dataset is downloaded and prepared when it is first asked for, which may take a long time, and then read in the
+    same order each time: that of storage, except that if a dataset has several files, they are mostly read in turn, a
     block of each.
 
     With the name "translate_folder", `data_dir` is a folder of your own with one file for each language and
@@ -214,15 +214,15 @@ class TfdsSource(Source):
         split: "train", "validation", "test", or a part such as "train[:10%]" (not of a folder).
         source_language: The feature that holds the source text: "en".
         target_language: The feature that holds the target text: "de".
-        data_dir: Where datasets are stored; None for `~/tensorflow_datasets`, their own choice.
+        data_dir: Where datasets are stored; None for `~/tensorflow_datasets`, the default of TensorFlow Datasets.
         damaged: What a file with a damaged record does: "error" raises, "skip" leaves out the rest of that file.
 
     Attributes:
         lost: What was left out of damaged files, in a line for each.
 
     Raises:
-        UserError: Where the dataset, the split or a language does not exist, or the data cannot be fetched. While
-            iterating, where a record is damaged, or a file has changed since it was first seen.
+        UserError: If the dataset, the split or a language does not exist, or the data cannot be fetched. While
+            iterating, if a record is damaged, or a file has changed since it was first seen.
 
     Example:
         >>> from pathlib import Path

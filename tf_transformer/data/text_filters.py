@@ -28,15 +28,15 @@ UNITS: dict[str, Callable[[str], Sequence[str]]] = {
 REASONS = {
     "truncated": "longer than the model's maximum length",
     "low_score": "translation with a low score",
-    "damaged": "not UTF-8, control characters, or text in a wrong encoding",
-    "empty": "nothing on one side",
+    "damaged": "not UTF-8, control characters, or text in the wrong encoding",
+    "empty": "one side is empty",
     "too_short": "shorter than the minimum",
     "too_long": "longer than the maximum",
-    "unlike_lengths": "one side too many times as long as the other",
-    "copied": "much the same words on both sides",
+    "unlike_lengths": "one side too much longer than the other",
+    "copied": "mostly the same words on both sides",
     "other_script": "letters of another script",
     "repetitive": "words repeated in a row",
-    "duplicate": "came before",
+    "duplicate": "the same as an earlier pair",
 }
 
 # What a decoder puts for bytes that it can't read; control characters; and the beginnings of umlauts, accents, quotes
@@ -54,25 +54,25 @@ LONGEST_REPEATED = 4
 
 @dataclass(frozen=True)
 class PairLimits:
-    """What a pair of sentences must be to be kept. The defaults drop what is very seldom a translation.
+    """What a pair of sentences must meet to be kept. The defaults drop what is very seldom a translation.
 
     Attributes:
-        unit: what lengths and repetitions are counted in: "words", which blanks part, or "characters", blanks left
-            out, for languages that are written without blanks.
-        min_length: the fewest on each side.
-        max_length: the most on each side.
-        max_ratio: how many times as long as the other a side may be.
+        unit: what lengths and repetitions are counted in: "words", separated by spaces, or "characters" other
+            than spaces, for languages that are written without spaces.
+        min_length: the minimum on each side.
+        max_length: the maximum on each side.
+        max_ratio: maximum ratio of the longer side to the shorter one.
         max_overlap: the largest share of the longer side's words that may be on the other side too, case and
             punctuation aside; 1 for any.
-        max_repeats: how many times in a row up to four words (or characters) may come.
+        max_repeats: how many times in a row a sequence of up to four words (or characters) may occur.
         source_script: the script of the source's letters by its Unicode name, such as "Latin" or "Cyrillic"; several
-            with "+" between, such as "Han+Hiragana+Katakana"; None for any.
+            joined with "+", such as "Han+Hiragana+Katakana"; None for any.
         target_script: likewise.
-        min_script: the smallest share of letters that must be of the script.
-        duplicates: whether pairs that came before are kept.
+        min_script: the smallest share of letters that must be in the script.
+        duplicates: whether duplicate pairs are kept.
 
     Raises:
-        UserError: a value that can't be; the message names it and what is allowed.
+        UserError: a value that is not allowed; the message names it and what is allowed.
 
     Example:
         >>> PairLimits(max_ratio=2.5, target_script="Cyrillic").max_length
@@ -112,10 +112,10 @@ class PairLimits:
 class PairFilter:
     """Says of one pair after another whether it is kept, or why not.
 
-    Reasons are looked for in the order of `REASONS`, and the first that holds is told.
+    Reasons are checked in the order of `REASONS`, and the first that applies is reported.
 
     Args:
-        limits: what a pair must be.
+        limits: what a pair must meet.
 
     Attributes:
         counts: how many pairs were dropped for each reason; those kept are under "kept".
@@ -234,6 +234,6 @@ def _letters_of(script: str | None) -> regex.Pattern | None:
         return regex.compile(rf"[[{any_of}]&&\p{{L}}]+", flags=regex.VERSION1)
     except regex.error:
         raise UserError(
-            f"no script of Unicode is called {script}; give its name, such as Latin, Cyrillic, Greek, Arabic, Han or "
+            f"Unicode has no script called {script}; give a name such as Latin, Cyrillic, Greek, Arabic, Han or "
             "Hangul, or several, such as Han+Hiragana+Katakana"
         ) from None

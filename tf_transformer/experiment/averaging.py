@@ -36,7 +36,7 @@ def average_checkpoints(run: RunDirectory, last: int = 5) -> Path:
     files = run.step_checkpoints()[-last:]
     if not files:
         raise UserError(
-            f"{run.checkpoints}: no checkpoints of a training, such as step-00001000.keras, so there is nothing to "
+            f"{run.checkpoints}: no checkpoints from training, such as step-00001000.keras, so there is nothing to "
             "average; give a run that `train` wrote"
         )
     if len(files) < last:

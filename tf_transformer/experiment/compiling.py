@@ -28,7 +28,7 @@ def make_model(recipe: Recipe, input_vocab_size: int, target_vocab_size: int, **
         recipe: the experiment.
         input_vocab_size: number of source tokens.
         target_vocab_size: number of target tokens.
-        **more: arguments of the model that a recipe can't tell, such as the tokens of `tree_state`.
+        **more: arguments of the model that are not in a recipe, such as the tokens of `tree_state`.
 
     Example:
         >>> from tf_transformer.recipe import load_recipe
@@ -87,7 +87,7 @@ def tell_frozen(model: SequenceModel, recipe: Recipe, console: Console) -> None:
 
 
 def compile_model(model: SequenceModel, recipe: Recipe) -> None:
-    """Compiles a model as its recipe says; unless it says otherwise, as the paper does.
+    """Compiles a model as its recipe says; the defaults are the paper's.
 
     That is Adam with the paper's learning-rate schedule, and smoothed cross-entropy.
 

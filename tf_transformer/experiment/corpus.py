@@ -138,7 +138,7 @@ def _trees(recipe: Recipe, where: str) -> Source:
 
 def _none(recipe: Recipe, where: None) -> Source:
     raise UserError(
-        "data.kind is none, as of an imported model: there is nothing to train on; write a recipe with data of its own"
+        "data.kind is none, as for an imported model: there is nothing to train on; write a recipe with its own data"
     )
 
 

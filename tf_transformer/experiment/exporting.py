@@ -32,10 +32,9 @@ def export_run(
     """Exports a run's best checkpoint as a SavedModel, which works in float32 whatever the model was trained in.
 
     Args:
-        run: the run directory; of an ensemble those of its models, which must have the same tokenizer.
+        run: the run directory; for an ensemble those of its models, which must have the same tokenizer.
         destination: see `export_saved_model`.
-        changes: decoding options in place of the (first) recipe's, for what the SavedModel does unless it is told
-            otherwise.
+        changes: decoding options in place of the (first) recipe's; they are the SavedModel's defaults.
         half: whether the weights are written as float16.
         compiled: whether XLA may compile the search of the SavedModel; see `Translator.warm_up`.
 
@@ -103,9 +102,9 @@ def export_run_argos(
     Args:
         run: the run directory.
         destination: the file to make.
-        quantization: how the matrices are kept.
+        quantization: how the matrices are stored.
         languages: the codes of source and target; None for the recipe's.
-        tag: of a multilingual model, that of the language to translate into.
+        tag: for a multilingual model, the tag of the language to translate into.
 
     Example:
         >>> from tf_transformer.runs.directory import RunDirectory
@@ -117,7 +116,7 @@ def export_run_argos(
     path = free_package(destination)  # refused before anything is loaded
     facts = facts_of_run(run)
     if facts["task"] == "parsing":
-        raise UserError(f"{run.path}: a parser, and Argos Translate translates; export it as a SavedModel")
+        raise UserError(f"{run.path}: a parser, but Argos Translate only translates; export it as a SavedModel")
     own = facts["source_language"], facts["target_language"]
     codes = package_languages(*(given or code for given, code in zip(languages, own, strict=True)))
     facts |= {"source_language": codes[0], "target_language": codes[1]}

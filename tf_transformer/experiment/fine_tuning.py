@@ -87,7 +87,7 @@ def open_origin(recipe: Recipe) -> Origin:
     if different:
         raise UserError(
             f"init_from is {recipe.init_from}, whose model does not fit this recipe: {'; '.join(different)}; leave "
-            "sizes out, to have what that model has, or begin from another model"
+            "sizes out to take those of that model, or start from another model"
         )
     checkpoint = run.best_checkpoint()
     sha256 = digest(checkpoint)
@@ -106,7 +106,7 @@ def _misfits(recipe: Recipe, theirs: Recipe) -> Iterator[str]:
     for key, here, there in compared:
         if here != there:
             advice = _ADVICE.get(key.partition(".")[0], "")
-            yield f"{key} is {shown(here)}, there it is {shown(there)}{advice}"
+            yield f"{key} is {shown(here)} here and {shown(there)} there{advice}"
 
 
 def _weights_settings(recipe: Recipe) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def begin_from(
 
 
 def _tell_taken(origin: Origin, counts: dict[str, dict[str, int]], console: Console) -> None:
-    lines = [f"weights: those of {origin.given}, {origin.checkpoint.name}; schedule and optimizer begin again"]
+    lines = [f"weights: from {origin.given}, {origin.checkpoint.name}; schedule and optimizer start again"]
     for side, count in counts.items():
         kept, averaged, new = (f"{count[name]:,}" for name in ("kept", "averaged", "new"))
         lines.append(
@@ -152,7 +152,7 @@ def _tell_taken(origin: Origin, counts: dict[str, dict[str, int]], console: Cons
             f"their pieces in the old one, {new} new"
         )
     if not counts:
-        lines.append("tokenizer: that of the origin, so that all embeddings are kept")
+        lines.append("tokenizer: the same as that model's, so all embeddings are kept")
     for line in lines:
         tell(console, line)
 
@@ -178,7 +178,7 @@ def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin
     for weight in model.weights:
         path = path_in_model(weight)
         if path not in theirs:
-            raise UserError(f"{origin.checkpoint}: has no weight {path}; give init_from a run of this model")
+            raise UserError(f"{origin.checkpoint}: has no weight {path}; set init_from to a run of this model")
         value = theirs[path]
         if mappings and path in OF_TOKENS:
             side, axis = OF_TOKENS[path]
@@ -186,8 +186,8 @@ def take_weights(model: SequenceModel, tokenizers: TokenizerPair, origin: Origin
             value = mappings[side].embeddings(rows, initial).swapaxes(0, axis)
         if value.shape != tuple(weight.shape):
             raise UserError(
-                f"{origin.checkpoint}: its weight {path} is {value.shape}, but its run's recipe says "
-                f"{tuple(weight.shape)}; give init_from another checkpoint"
+                f"{origin.checkpoint}: its weight {path} has shape {value.shape}, but its run's recipe says "
+                f"{tuple(weight.shape)}; set init_from to another checkpoint"
             )
         values[path] = value
     for weight in model.weights:

@@ -28,15 +28,15 @@ def prepare(recipe: Recipe, run_path: str | os.PathLike, console: Console | None
     """Prepares the data of a recipe, without training.
 
     Args:
-        recipe: the recipe that is to be trained.
-        run_path: the folder that it is to be trained in, which gets the data unless `data.prepared` names another.
+        recipe: the recipe to train.
+        run_path: the folder to train in; the data is written there unless `data.prepared` names another.
         console: where progress is printed; None for no output.
 
     Returns:
         The folder of the prepared data.
 
     Raises:
-        UserError: a mistake in the recipe's data, or without `data.prepared` a folder that contains another run.
+        UserError: a mistake in the recipe's data, or, without `data.prepared`, a folder that contains another run.
 
     Example:
         >>> import tempfile
@@ -146,10 +146,12 @@ def tell_data(recipe: Recipe, data: PreparedData, row_multiple: int, console: Co
             name = f"{split}, {source.name}" if len(sources) > 1 else split
             told = [str(source.counts)]
             told += [f"{source.aligned:,} pairs with an alignment"] if source.aligned else []
-            told += [f"warning: {doubt}; check what data.{split} names" for doubt in source.counts.doubts()]
+            told += [f"warning: {doubt}; check data.{split}" for doubt in source.counts.doubts()]
             for line in told + lines_left_out(source):
                 tell(console, f"{name}: {line}")
     if any(source.alignments for source in recipe.data.sources()) and not data.train.links:
-        raise UserError("data.alignments: no pair that is left has an alignment; give the files of this training text")
+        raise UserError(
+            "data.alignments: none of the pairs that are left has an alignment; give those of this training text"
+        )
     share = recipe_batches(recipe, data, row_multiple)[0].padding_share()
     tell(console, f"padding: {share:.1%} of the positions")

@@ -96,8 +96,8 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
     other = changed_since(recipe, run)
     if other:
         raise UserError(
-            f"{run.path}: contains a training that differs in {', '.join(other)}; to resume it, give its "
-            "own recipe and settings; for a new training, give another folder with --run-dir"
+            f"{run.path}: contains a training run that differs in {', '.join(other)}; to resume it, give its "
+            "own recipe and settings; for a new run, give another folder with --run-dir"
         )
 
 
@@ -145,7 +145,7 @@ def check_same_start(corpus: dict[str, str], corpus_of_also: dict[str, str], dev
         run: where the training was broken off.
     """
     start = _read_start(run)
-    begin_again = f"start a new training from its state with --resume {run.path} and another --run-dir"
+    begin_again = f"start a new run from its state with --resume {run.path} and another --run-dir"
     if not start or not corpus.keys() <= start["corpus"].keys():
         raise UserError(
             f"{run.training_state / START}: missing or damaged, so it is unknown whether corpus and devices are the "
@@ -157,7 +157,7 @@ def check_same_start(corpus: dict[str, str], corpus_of_also: dict[str, str], dev
         if before != now:
             raise UserError(
                 f"{run.path}: the interrupted training had other pairs in {keys[name]} ({before}; now {now}); to "
-                "resume it, restore those; for a new training, give another folder with --run-dir"
+                "resume it, restore them; for a new run, give another folder with --run-dir"
             )
     if start.get("order") != ORDER:
         raise UserError(
@@ -252,7 +252,7 @@ def copy_state(state: Path, run: RunDirectory) -> None:
                 shutil.copy2(file, partial)
     except OSError as error:  # such as that the other run has replaced this state by a newer one
         raise UserError(
-            f"--resume {state}: the state can't be copied to {run.training_state}: {reason(error)}; free the disk if "
+            f"--resume {state}: the state can't be copied to {run.training_state}: {reason(error)}; free disk space if "
             "it is full, and give the same command again"
         ) from None
 

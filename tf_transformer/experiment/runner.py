@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 MEMORY_ADVICE = (
     "end other programs that use this memory, choose a smaller model or a larger machine, and give the command again: "
-    "what was prepared is kept"
+    "the prepared data is kept"
 )
 
 
@@ -99,7 +99,7 @@ def train(
         ...     [path.name for path in run.step_checkpoints()]
         ['step-00000001.keras']
     """
-    check_is_tensorflow("a training from a recipe")
+    check_is_tensorflow("training from a recipe")
     console = console if console and is_chief() else Console(quiet=True)
     with ExitStack() as held:
         run = _train(recipe, RunDirectory(run_path), console, resume, held)
@@ -181,11 +181,11 @@ def _train(
     if not beginning.has_state:  # it was told when this training began
         tell_data(recipe, data, row_multiple, console)
     batches = recipe_batches(recipe, data, row_multiple)
-    with telling_out_of_memory(lambda: "while the model was made", MEMORY_ADVICE):
+    with telling_out_of_memory(lambda: "while the model was built", MEMORY_ADVICE):
         model = _make_model(training)
     if origin:
         sets = splits.scored() if chief else {}
-        with telling_out_of_memory(lambda: "while the model of init_from was taken over and scored", MEMORY_ADVICE):
+        with telling_out_of_memory(lambda: "while the model of init_from was loaded and scored", MEMORY_ADVICE):
             origins_record = begin_from(origin, model, recipe, tokenizers, sets, console)
     if chief and not beginning.has_state:
         _write_beginning(training, beginning, model, corpus, splits.corpus_of_also, origins_record)
@@ -227,12 +227,12 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
 def _tell_beginning(recipe: Recipe, beginning: Beginning, console: Console) -> None:
     """Tells what a training does otherwise than its recipe, or the run that it begins from, says."""
     if recipe.data.shuffle_buffer is not None:
-        tell(console, "data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; take it out")
+        tell(console, "data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; remove it")
     if beginning.other_order:
         tell(
             console,
             f"--resume {beginning.given}: that run drew its batches in the order of another version of this package; "
-            "this training has other batches than it would have had",
+            "this run gets other batches than that one would have had",
         )
 
 

@@ -41,20 +41,20 @@ def evaluate(
 
     Args:
         run: the run directory.
-        pairs: sentences and their references; of a parser `TreePairs`.
+        pairs: sentences and their references; for a parser `TreePairs`.
         lowercase: whether to score without regard to case as well.
-        batch_size: sentences at once; the recipe's unless given.
+        batch_size: number of sentences at once; the recipe's by default.
         changes: decoding options in place of the recipe's.
-        streams: batches at once.
-        tokenize: how BLEU splits text into words; as the recipe says unless given.
-        grammar: of a parser, whether to search among well-formed trees alone; as the recipe says unless given.
+        streams: number of batches at once.
+        tokenize: how BLEU splits text into words; the recipe's by default.
+        grammar: for a parser, whether to search only well-formed trees; the recipe's by default.
 
     Returns:
         What `scores.json` holds: "bleu", "chrf", "perplexity", "signature" and more; of a parser "f1", "recall",
         "precision" and more in place of the first two. Perplexity, accuracy and loss are those of the
         "perplexity_sentences" that are not empty on a side, nor longer than the model's positions, nor trees with a tag
-        that the tokenizer lacks; where there are none they are missing. "checkpoint" and "weights" say which checkpoint
-        was scored.
+        that the tokenizer lacks; if there are none, these scores are missing. "checkpoint" and "weights" say which
+        checkpoint was scored.
 
     Example:
         >>> import tempfile

@@ -59,7 +59,7 @@ def learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Cons
             try:
                 tokenizers = TokenizerPair.load(there)
             except UserError:
-                tell(console, "tokenizer: what was learned is damaged; learning it again")
+                tell(console, "tokenizer: the learned vocabulary is damaged; learning it again")
             else:
                 if copied:
                     (there / LEARNED_FROM).write_text(text, encoding="utf-8")
@@ -67,9 +67,9 @@ def learned_tokenizers(recipe: Recipe, pairs: Pairs, folder: Path, console: Cons
         if there.exists():
             _check_replaceable(there)
         if record and changed:
-            names = {"tokenizer": "its settings", "state": "the text's files"}
+            names = {"tokenizer": "its settings", "state": "the text files"}
             what = ", ".join(names.get(key, key) for key in changed)
-            tell(console, f"tokenizer: what was learned differs in {what}; learning it again")
+            tell(console, f"tokenizer: the learned vocabulary differs in {what}; learning it again")
         if recipe.task == "parsing":
             tokenizers = train_parsing_tokenizers(pairs, kind=wanted.kind, vocab_size=wanted.vocab_size)
         else:
@@ -114,6 +114,6 @@ def check_placeholders(recipe: Recipe, tokenizers: TokenizerPair) -> None:
     if recipe.data.placeholders and not (tokenizers.source.placeholder_ids and tokenizers.target.placeholder_ids):
         raise UserError(
             f"data.placeholders is {recipe.data.placeholders}; it must be 0 with the tokenizer of the run that this "
-            "training begins from, which has no placeholders; or learn a new one, with init_from and tokenizer.keep: "
+            "training starts from, which has no placeholders; or learn a new one, with init_from and tokenizer.keep: "
             "false"
         )

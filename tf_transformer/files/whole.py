@@ -109,7 +109,7 @@ def written_new(path: Path, what: str, advice: str = AGAIN) -> Iterator[Path]:
             _take_name(partial, path)
         except FileExistsError:
             raise UserError(
-                f"{path}: {what} can't be written: another command has made such a file meanwhile, which was not "
+                f"{path}: {what} can't be written: another command has created this file, which was not "
                 "changed; give another name"
             ) from None
         sync(path.parent)

@@ -32,13 +32,14 @@ class NoiseSettings(Settings):
     typos: Share = Field(0.0, description="share of words with a typo")
     drop: Share = Field(0.0, description="share of words left out")
     fill: Share = Field(0.0, description="share of words replaced by <blank>")
-    swap: CountOrZero = Field(0, description="places that a word moves at most")
+    swap: CountOrZero = Field(0, description="maximum number of places that a word moves")
     seed: CountOrZero = Field(0, description="other seeds give other noise of the same kind")
 
     @model_validator(mode="after")
     def _check_case(self) -> NoiseSettings:
         if self.lower_case + self.upper_case > 1:
-            refuse("lower_case", f"is {self.lower_case}; with upper_case, {self.upper_case}, it must be 1 at most")
+            rule = f"together with upper_case, {self.upper_case}, it must be at most 1"
+            refuse("lower_case", f"is {self.lower_case}; {rule}")
         return self
 
     def noise(self) -> Noise:
@@ -54,11 +55,11 @@ class SourceSettings(Settings):
         ('back.en', 'back.de')
     """
 
-    files: Split = Field(description="its files, as the kind of data has them")
-    weight: Positive = Field(1.0, description="how often each pair comes in an epoch, in the mean")
-    tag: str | None = Field(None, description="a word put before each source text, with a blank")
+    files: Split = Field(description="its files, in the form for the kind of data")
+    weight: Positive = Field(1.0, description="how often each pair comes in an epoch, on average")
+    tag: str | None = Field(None, description="a word put before each source text, followed by a space")
     noise: NoiseSettings | None = Field(None, description="noise on its source texts, a mapping of shares")
-    alignments: Text | None = Field(None, description="file with the alignment of each of its pairs, by words")
+    alignments: Text | None = Field(None, description="file with the word alignment of each of its pairs")
 
     @model_validator(mode="after")
     def _check_alignments(self) -> SourceSettings:
@@ -136,25 +137,26 @@ class DataSettings(Settings):
     dataset: Text | None = Field(None, description="name of the TensorFlow dataset of kind tfds")
     source_language: Text = Field("en", description="code of the language translated from")
     target_language: Text = Field("de", description="code of the language translated into")
-    train: TrainSplit = Field(None, description="the pairs to learn from, or a list of several sources of them")
-    validation: Split = Field(None, description="the pairs to watch progress on")
-    test: Split = Field(None, description="the pairs to score at the end")
+    train: TrainSplit = Field(None, description="the training pairs, or a list of several sources of pairs")
+    validation: Split = Field(None, description="the validation pairs, scored during training")
+    test: Split = Field(None, description="the test pairs, scored at the end")
     tags: bool = Field(False, description="a parser writes a word as its part-of-speech tag, not as XX")
     invalid_utf8: Literal["error", "skip"] = Field(
         "error", description="what to do with a line that is not valid UTF-8"
     )
     damaged: Literal["error", "skip"] = Field("error", description="what to do with a damaged gzip file or record")
-    max_length: Count = Field(128, description="most tokens on a side of a pair, the closing one counted")
+    max_length: Count = Field(128, description="maximum tokens on each side of a pair, including the end token")
     max_ratio: Annotated[float, Field(ge=1)] | None = Field(
         None, description="largest allowed ratio of the longer side to the shorter"
     )
     placeholders: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.0, description="how many times an epoch each training pair comes once more, with placeholders; for protect"
+        0.0,
+        description="how often in an epoch each training pair also comes with placeholders; for translate --protect",
     )
     alignments: Text | None = Field(
-        None, description="file with the alignment of each pair of train, by words, which model.alignment_head learns"
+        None, description="file with the word alignment of each training pair, which model.alignment_head learns"
     )
-    batch_tokens: Count = Field(4096, description="most tokens on a side of a batch, padding counted")
+    batch_tokens: Count = Field(4096, description="maximum tokens on each side of a batch, including padding")
     prepared: Text | None = Field(
         None,
         description="folder of the tokenised pairs, which training runs can share; null: a folder in the run's folder, "
@@ -180,13 +182,16 @@ class DataSettings(Settings):
         if self.kind == "tfds" and self.dataset is None:
             refuse("dataset", "is missing; for kind tfds it is a name such as wmt14_translate/de-en")
         if self.kind == "tfds" and self.invalid_utf8 == "skip":
-            refuse("invalid_utf8", "is 'skip', which kind tfds can't; let it be 'error', or read the text as files")
+            refuse(
+                "invalid_utf8",
+                "is 'skip', which kind tfds does not support; set it to 'error', or read the text as files",
+            )
         for key in ("invalid_utf8", "damaged"):
             if self.kind == "trees" and getattr(self, key) == "skip":
-                refuse(key, "is 'skip', which kind trees can't: a tree may take several lines; let it be 'error'")
+                refuse(key, "is 'skip', but with kind trees a tree may take several lines; set it to 'error'")
         # TensorFlow Datasets fetches such a dataset's program, and runs it.
         if self.dataset is not None and re.match(r"[\w-]+:[A-Za-z]", self.dataset):
-            rule = "be one of TensorFlow Datasets' own, without a namespace, whose program would be fetched and run"
+            rule = "be one of TensorFlow Datasets' own, without a namespace: else its program would be fetched and run"
             refuse("dataset", f"is {shown(self.dataset)}; it must {rule}")
         if self.kind != "tfds" and self.dataset is not None:
             refuse("dataset", f"is {shown(self.dataset)}; for kind {self.kind} it must be null")
@@ -202,7 +207,7 @@ class DataSettings(Settings):
 
     def _check_alignments(self) -> None:
         if self.alignments and _are_sources(self.train):
-            rule = "where train lists sources it must be null: each has a key alignments of its own"
+            rule = "if train lists sources it must be null: each source has its own key alignments"
             refuse("alignments", f"is {shown(self.alignments)}; {rule}")
         if not any(source.alignments for source in self.sources()):
             return
@@ -210,7 +215,7 @@ class DataSettings(Settings):
             refuse("alignments", f"is {shown(self.alignments)}; for kind {self.kind} it must be null")
         for key in ("invalid_utf8", "damaged"):
             if getattr(self, key) == "skip":
-                refuse(key, "is 'skip', which alignments can't: line N is for pair N; let it be 'error'")
+                refuse(key, "is 'skip', but with alignments line N is for pair N; set it to 'error'")
 
     def _check_split(self, key: str, value: Any) -> None:
         is_right, allowed = SPLITS[self.kind]

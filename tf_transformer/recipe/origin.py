@@ -32,7 +32,7 @@ def origin_run(path: str | Path) -> RunDirectory:
     path = below_home(path)
     if is_saved_model(path) or is_ctranslate2(path):
         raise UserError(
-            f"init_from is {path}, an exported model, which can't be trained on; give the run that it was exported from"
+            f"init_from is {path}, an exported model, which can't be trained further; give the run it was exported from"
         )
     try:
         return RunDirectory.of_model(path)

@@ -27,12 +27,12 @@ Given = tuple[dict[str, Any], dict[str, str]]
 def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str | Path | None = None) -> Recipe:
     """Reads and checks a recipe.
 
-    A recipe whose top level has `extends: other.yaml`, a path relative to its own file, holds what differs from that
+    A recipe whose top level has `extends: other.yaml`, a path relative to its own file, contains what differs from that
     one: its keys replace the other's, as overrides replace both. `model.preset` in it, or as an override, replaces all
-    that the preset says, unless that is given beside it.
+    keys that the preset sets, unless they are given next to it.
 
-    A recipe with `init_from` has the keys of `model` and of `tokenizer`, the languages and `data.tags`, that neither it
-    nor its `model.preset` gives from the recipe of the model that this names.
+    A recipe with `init_from` takes the keys of `model` and `tokenizer`, the languages and `data.tags` that neither it
+    nor its `model.preset` gives from the recipe of the model that `init_from` names.
 
     Nothing in a recipe is run. It may name any file that you may read, as a corpus or after `extends`; what is written
     goes into the run's folder and `data.prepared`.
@@ -40,11 +40,11 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str |
     Args:
         path: the YAML file.
         overrides: settings that replace the file's, each "key=value" with a dotted key and a YAML value.
-        run_path: the folder of its training, `runs/NAME` unless given. A training that has begun there knows what
-            `init_from` gave, which need not be there any more.
+        run_path: the folder of its run, `runs/NAME` by default. A run that has started there knows what
+            `init_from` gave, which need not exist any more.
 
     Returns:
-        The recipe, every setting resolved.
+        The recipe, with every setting resolved.
 
     Raises:
         UserError: a file can't be read, or a setting is wrong; the message is one line.
@@ -68,7 +68,7 @@ def save_recipe(recipe: Recipe, path: str | Path) -> None:
 
     Args:
         recipe: what to write.
-        path: the file, replaced whole if it is there.
+        path: the file; an existing one is replaced as a whole.
 
     Raises:
         UserError: the file can't be written.
@@ -89,7 +89,7 @@ def _read_with_base(path: Path, extending: tuple[Path, ...] = ()) -> Given:
     raw = read_yaml(path)
     if not isinstance(raw, dict):
         state = "is empty" if raw is None else f"holds {shown(raw)}"
-        raise recipe_error(where, f"the recipe {state}; `tf-transformer recipes` writes some to begin from")
+        raise recipe_error(where, f"the recipe {state}; `tf-transformer recipes` writes some to start from")
     extends = raw.pop("extends", None)
     given = raw, dict.fromkeys(_dotted(raw), where)
     if extends is None:
@@ -103,9 +103,7 @@ def _read_with_base(path: Path, extending: tuple[Path, ...] = ()) -> Given:
     files = (*extending, path)
     if base.resolve() in (file.resolve() for file in files):
         circle = " extends ".join(str(file) for file in (*files, base))
-        raise recipe_error(
-            where, f"extends is {shown(extends)}, which closes a circle ({circle}); take one of these out"
-        )
+        raise recipe_error(where, f"extends is {shown(extends)}, which is circular ({circle}); remove one of these")
     return _layer(_read_with_base(base, files), given)
 
 
@@ -195,7 +193,7 @@ class _Loader(yaml.SafeLoader):
         lines: dict[str, int] = {}
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in lines:
-                problem = f"{key.value} was given on line {lines[key.value]} already; keep one of them"
+                problem = f"{key.value} was already given on line {lines[key.value]}; keep one of them"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             lines[key.value] = key.start_mark.line + 1
         return node
@@ -212,7 +210,7 @@ def read_yaml(path: Path, what: str = "recipe") -> Any:
         UserError: it can't be read; the message is one line.
     """
     try:
-        return _parse(path.read_text(encoding="utf-8-sig"), str(path), what)
+        return _parse(path.read_text(encoding="utf-8-sig"), str(path))
     except FileNotFoundError:
         problem = f"there is no such {what}; `tf-transformer recipes` writes the project's to train/{what}s"
     except UnicodeDecodeError as error:
@@ -222,7 +220,7 @@ def read_yaml(path: Path, what: str = "recipe") -> Any:
     raise recipe_error(str(path), problem)
 
 
-def _parse(text: str, where: str, what: str = "recipe") -> Any:
+def _parse(text: str, where: str) -> Any:
     try:
         return yaml.load(text, _Loader)
     # ValueError: a value such as the date 2024-13-45; RecursionError: thousands of brackets
@@ -230,8 +228,8 @@ def _parse(text: str, where: str, what: str = "recipe") -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or error
-        advice = "; indent with blanks, not tabs" if "'\\t'" in str(problem) else ""
-        raise recipe_error(where, f"{line}not a {what}'s YAML: {problem}{advice}") from None
+        advice = "; indent with spaces, not tabs" if "'\\t'" in str(problem) else ""
+        raise recipe_error(where, f"{line}not valid YAML: {problem}{advice}") from None
 
 
 def _split_override(override: str) -> tuple[str, Any]:
@@ -242,9 +240,7 @@ def _split_override(override: str) -> tuple[str, Any]:
     if key in SECTIONS:
         raise recipe_error(where, f"{key} is a section; set one of {', '.join(SECTIONS[key].model_fields)} in it")
     if key == "extends":
-        raise recipe_error(
-            where, "extends can't be set from outside; write a recipe that has it, or name the other one"
-        )
+        raise recipe_error(where, "extends can't be overridden; write a recipe that has it, or give the other recipe")
     if key not in KEYS:
         raise recipe_error(where, unknown_key(key))
     return key, _parse(text, where)

@@ -21,19 +21,19 @@ def check_task(recipe: Recipe) -> None:
         if recipe.data.tags:
             refuse("data.tags", "is true; it must be false, since only the words of trees have tags")
         if recipe.model.next_word:
-            refuse("model.next_word", "is true; it must be false, since only of trees it is known which comes next")
+            refuse("model.next_word", "is true; it must be false, since only trees tell which word comes next")
         if recipe.model.tree_state:
             refuse("model.tree_state", "is true; it must be false, since task translation writes no trees")
         if recipe.model.tree_loss:
-            refuse("model.tree_loss", f"is {recipe.model.tree_loss}; it must be 0, since a translation is no tree")
+            refuse("model.tree_loss", f"is {recipe.model.tree_loss}; it must be 0, since a translation is not a tree")
         if not recipe.evaluation.grammar:
             refuse("evaluation.grammar", "is false; it must be true, since task translation has no grammar")
         return
     parts_words = TOKENIZER_KINDS[recipe.tokenizer.kind].parts_words
-    whole_words = f"false with tokenizer.kind: {recipe.tokenizer.kind}, which parts words at punctuation; or take bpe"
+    whole_words = f"false with tokenizer.kind: {recipe.tokenizer.kind}, which splits words at punctuation; or use bpe"
     for key, value, rule in (
         ("data.kind", recipe.data.kind in ("trees", "demo"), "trees, or demo"),
-        ("tokenizer.joint", not recipe.tokenizer.joint, "false: trees have a vocabulary of their own"),
+        ("tokenizer.joint", not recipe.tokenizer.joint, "false: trees have their own vocabulary"),
         ("model.share_embeddings", recipe.model.share_embeddings != "all", "target or none"),
         ("model.next_word", not (recipe.model.next_word and parts_words), whole_words),
         ("model.tree_state", not (recipe.model.tree_state and parts_words), whole_words),
@@ -46,7 +46,7 @@ def check_task(recipe: Recipe) -> None:
         ("data.placeholders", not recipe.data.placeholders, "0"),
         ("evaluation.lowercase", not recipe.evaluation.lowercase, "false"),
         ("evaluation.no_repeat_ngram_size", not recipe.evaluation.no_repeat_ngram_size, "0: trees repeat brackets"),
-        ("evaluation.tokenize", recipe.evaluation.tokenize == "13a", "left out: it is BLEU's"),
+        ("evaluation.tokenize", recipe.evaluation.tokenize == "13a", "left out: it is for BLEU"),
     ):
         if not value:
             section, _, leaf = key.rpartition(".")
@@ -58,14 +58,12 @@ def check_alignments(recipe: Recipe) -> None:
     """Refuses alignments that no head can learn, and a head that is none of the model's."""
     head, model = recipe.model.alignment_head, recipe.model
     if any(source.alignments for source in recipe.data.sources()) and model.kind != "transformer":
-        refuse("data.alignments", f"is given, which needs model.kind: transformer, got {model.kind}")
+        refuse("data.alignments", f"is given, which needs model.kind: transformer, not {model.kind}")
     layers = model.decoder_layers or model.num_layers
     try:
         check_head(head, layers, model.num_heads)
     except ValueError:
-        rule = (
-            f"[layer, head]: of the decoder's layers 0 to {layers - 1} one, and of the heads 0 to {model.num_heads - 1}"
-        )
+        rule = f"[layer, head]: a decoder layer from 0 to {layers - 1} and a head from 0 to {model.num_heads - 1}"
         refuse("model.alignment_head", f"is {shown(head)}; it must be {rule}")
 
 
@@ -79,16 +77,18 @@ def check_also(recipe: Recipe) -> None:
     allowed = "the path of one treebank" if parsing else "two paths, [source, reference]"
     named = isinstance(also, dict) and all(map(is_path, also))
     if not named or not all(map(is_right, also.values())):
-        refuse("evaluation.also", f"is {shown(also)}; it must be a name for each set, and after it {allowed}")
+        refuse("evaluation.also", f"is {shown(also)}; it must be a mapping of names to sets, each {allowed}")
     for name in DEMO_SPLITS:
         if name in also:
-            refuse("evaluation.also", f"has a set of the name {name}, which data.{name} has; give it another name")
+            refuse("evaluation.also", f"has a set named {name}, which is the name of data.{name}; give it another name")
 
 
 def check_fine_tuning(recipe: Recipe) -> None:
     """Refuses what goes only with a model to begin from."""
     if not recipe.tokenizer.keep and recipe.init_from is None:
-        refuse("tokenizer.keep", "is false, which needs init_from: without it each training learns its tokenizer")
+        refuse(
+            "tokenizer.keep", "is false, which needs init_from: without it, each training run learns its own tokenizer"
+        )
     if not recipe.tokenizer.keep and recipe.task == "parsing":
         refuse("tokenizer.keep", "is false; for task parsing it must be true, since brackets have no pieces to map")
 
@@ -96,10 +96,10 @@ def check_fine_tuning(recipe: Recipe) -> None:
 def check_sections(recipe: Recipe) -> None:
     """Refuses what one section says and another has no room for."""
     if recipe.data.placeholders and not TOKENIZER_KINDS[recipe.tokenizer.kind].has_symbols:
-        rule = f"0 with tokenizer.kind: {recipe.tokenizer.kind}; or take bpe"
+        rule = f"0 with tokenizer.kind: {recipe.tokenizer.kind}; or use bpe"
         refuse("data.placeholders", f"is {recipe.data.placeholders}; it must be {rule}")
     if recipe.model.share_embeddings == "all" and not recipe.tokenizer.joint:
-        refuse("model.share_embeddings", "is all, which needs tokenizer.joint: true; or take target or none")
+        refuse("model.share_embeddings", "is all, which needs tokenizer.joint: true; or use target or none")
     for key, value, other, limit in (
         ("data.max_length", recipe.data.max_length, "data.batch_tokens", recipe.data.batch_tokens),
         ("data.max_length", recipe.data.max_length, "model.max_length", recipe.model.max_length),

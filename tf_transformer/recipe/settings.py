@@ -50,7 +50,7 @@ class TokenizerSettings(Settings):
     """
 
     kind: Literal[tuple(TOKENIZER_KINDS)] = Field("bpe", description="how the vocabulary is learned")
-    vocab_size: Count = Field(description="size of the vocabulary, with the four special tokens")
+    vocab_size: Count = Field(description="size of the vocabulary, including the four special tokens")
     joint: bool = Field(True, description="one vocabulary for both languages")
     keep: bool = Field(
         True, description="with init_from: keep that model's tokenizer, or learn a new one and map the embeddings"
@@ -65,13 +65,13 @@ class ModelSettings(Settings):
         0.1
     """
 
-    kind: Literal[tuple(MODEL_KINDS)] = Field("transformer", description="which model it is")
+    kind: Literal[tuple(MODEL_KINDS)] = Field("transformer", description="kind of model")
     preset: str | None = Field(None, description="a configuration of the paper, for the settings that are not given")
     num_layers: Count = Field(description="layers in the encoder, and in the decoder unless decoder_layers is given")
     decoder_layers: Count | None = Field(None, description="layers in the decoder; null for as many as in the encoder")
     d_model: Count = Field(description="width of the model")
-    num_heads: Count = Field(description="heads of each attention")
-    dff: Count = Field(description="width inside the feed-forward networks")
+    num_heads: Count = Field(description="number of attention heads")
+    dff: Count = Field(description="inner width of the feed-forward networks")
     dropout_rate: Rate = Field(0.1, description="share of each sub-layer's output dropped in training")
     attention_dropout_rate: Rate = Field(0.0, description="share of the attention weights dropped in training")
     activation_dropout_rate: Rate = Field(0.0, description="share of the feed-forward's hidden layer dropped")
@@ -83,7 +83,7 @@ class ModelSettings(Settings):
     )
     activation: Literal[ACTIVATIONS] = Field("relu", description="activation of the feed-forward networks")
     position: Literal[POSITIONS] = Field("sinusoidal", description="how positions are encoded")
-    scale_embeddings: bool = Field(True, description="multiply embeddings by the root of d_model")
+    scale_embeddings: bool = Field(True, description="multiply embeddings by the square root of d_model")
     output_bias: bool = Field(False, description="add a learned bias to the logits")
     window: Count | None = Field(None, description="how far to each side the encoder's self-attention reaches")
     next_word: bool = Field(False, description="a parser's decoder receives the encoder's output at the next word")
@@ -113,14 +113,14 @@ class ModelSettings(Settings):
         return self
 
     def arguments(self, input_vocab_size: int, target_vocab_size: int) -> dict[str, Any]:
-        """Gives the arguments of the model.
+        """Returns the arguments of the model.
 
         Args:
             input_vocab_size: size of the source vocabulary.
             target_vocab_size: size of the target vocabulary.
 
         Returns:
-            A new dictionary of every argument that the kind of model has, but for `next_word` and `tree_state`, which
+            A new dictionary of every argument that the kind of model has, except `next_word` and `tree_state`, which
             take tokens, and `tree_loss`, which goes with these.
 
         Example:
@@ -151,7 +151,7 @@ class TrainingSettings(Settings):
     weight_decay: NotNegative = Field(
         0.0, description="share of each weight subtracted at an update, times the learning rate"
     )
-    clip_norm: Positive | None = Field(None, description="largest norm of the gradient of all weights")
+    clip_norm: Positive | None = Field(None, description="maximum norm of the gradient, over all weights")
     ema: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="decay of the moving average of the weights that is scored and saved"
     )
@@ -160,8 +160,8 @@ class TrainingSettings(Settings):
         0.0, description="weight of R-Drop, the divergence of two predictions with different dropout"
     )
     alignment_weight: Positive = Field(0.05, description="weight of the loss of model.alignment_head")
-    gradient_accumulation: Count = Field(1, description="parts of a batch that are processed one after another")
-    parallel_parts: Count = Field(1, description="parts of each of these that are processed in parallel")
+    gradient_accumulation: Count = Field(1, description="number of parts of a batch, processed one after another")
+    parallel_parts: Count = Field(1, description="number of parts of each of these, processed in parallel")
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
         "float32", description="data type of the computation"
     )
@@ -178,7 +178,7 @@ class TrainingSettings(Settings):
         (), description="layers whose weights stay as they are, such as encoder or decoder/layer_0"
     )
     distribution: Literal["mirrored", "single"] = Field(
-        "mirrored", description="all devices, of several machines where TF_CONFIG names them, or one"
+        "mirrored", description="all devices, of several machines if TF_CONFIG names them, or one"
     )
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
 
@@ -189,14 +189,14 @@ class TrainingSettings(Settings):
         return {key: value for key, value in raw.items() if key != "cpu_devices"} if isinstance(raw, dict) else raw
 
     def parts(self) -> int:
-        """In how many parts a device works on its share of a batch."""
+        """The number of parts in which a device processes its share of a batch."""
         return self.gradient_accumulation * self.parallel_parts
 
     @model_validator(mode="after")
     def _check_schedule(self) -> TrainingSettings:
         if self.schedule == "transformer":
             if self.learning_rate is not None:
-                advice = "set learning_rate_scale, or take schedule inverse_sqrt or cosine"
+                advice = "set learning_rate_scale, or use schedule inverse_sqrt or cosine"
                 refuse("learning_rate", f"is {shown(self.learning_rate)}; schedule transformer has its own: {advice}")
             return self
         if self.learning_rate is None:
@@ -212,9 +212,9 @@ class TrainingSettings(Settings):
     @model_validator(mode="after")
     def _check_steps(self) -> TrainingSettings:
         if self.jit_compile and self.distribution != "single":
-            refuse("jit_compile", "is true, which needs distribution: single; XLA can't be had on several devices")
+            refuse("jit_compile", "is true, which needs distribution: single; XLA does not work on several devices")
         if self.jit_compile and self.parallel_parts > 1:
-            rule = "with jit_compile it must be 1, since XLA shares out the cores itself"
+            rule = "with jit_compile it must be 1, since XLA divides the work among the cores itself"
             refuse("parallel_parts", f"is {self.parallel_parts}; {rule}")
         if self.average_checkpoints > self.keep_checkpoints:
             rule = f"it must be at most keep_checkpoints, {self.keep_checkpoints}"
@@ -245,7 +245,7 @@ class EvaluationSettings(Settings):
         0.6
     """
 
-    lowercase: bool = Field(False, description="score without regard to case as well")
+    lowercase: bool = Field(False, description="also score without regard to case")
     tokenize: Literal["13a", "none", "intl", "char", "zh"] = Field("13a", description="how BLEU splits text into words")
     batch_size: Count = Field(64, description="sentences translated at once")
     beam_size: Count = Field(4, description="number of hypotheses in the beam")
@@ -255,9 +255,9 @@ class EvaluationSettings(Settings):
         le=RANGES["length_offset"][1],
         description="the 5 in the length penalty ((5 + length) / 6)^alpha; the 6 is this number plus 1",
     )
-    extra_length: CountOrZero = Field(50, description="tokens a translation may have beyond its source's")
+    extra_length: CountOrZero = Field(50, description="maximum tokens that a translation may have beyond its source's")
     no_repeat_ngram_size: CountOrZero = Field(
-        0, description="a translation has each n-gram of so many tokens at most once; 0 for no such limit"
+        0, description="a translation has each n-gram of this many tokens at most once; 0 for no limit"
     )
     grammar: bool = Field(True, description="for a parser: restrict the search to well-formed trees")
     also: Sets = Field(
@@ -265,7 +265,7 @@ class EvaluationSettings(Settings):
     )
 
     def decoding_options(self) -> DecodingOptions:
-        """How the run's model translates, unless it is told otherwise."""
+        """How the run's model translates by default."""
         names = "beam_size", "alpha", "length_offset", "extra_length", "no_repeat_ngram_size"
         return DecodingOptions(**{name: getattr(self, name) for name in names})
 
@@ -281,7 +281,7 @@ class Recipe(Settings):
 
     name: FolderName = Field(description="name of the run's folder")
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(1, description="seed of all random numbers")
-    task: Literal["translation", "parsing"] = Field("translation", description="what a sentence is converted to")
+    task: Literal["translation", "parsing"] = Field("translation", description="what a sentence is turned into")
     init_from: Text | None = Field(
         None, description="a run, or one of its .keras checkpoints, whose weights the training begins with"
     )
@@ -307,7 +307,7 @@ class Recipe(Settings):
     def _fill_in(cls, raw: Any) -> Any:
         if not isinstance(raw, dict):
             return raw
-        # An absent section is an empty one: what is then missing is a key, which can be told by name.
+        # An absent section is an empty one: what is then missing is a key, which can be named.
         raw = {**raw, **{section: {} for section in SECTIONS if raw.get(section) is None}}
         preset = raw["model"].get("preset") if isinstance(raw["model"], dict) else None
         if isinstance(preset, str) and preset not in PRESETS:

@@ -20,16 +20,16 @@ from tf_transformer.training.step_count import steps_taken
 class Checkpoints(keras.callbacks.Callback):
     """Saves the whole model, optimizer included, at the end of each epoch, and keeps the newest and the best.
 
-    Writes `step-00000400.keras` and so on, and `best.keras`, the one with the lowest `val_perplexity`. No
-    half-written one is ever found.
+    Writes `step-00000400.keras` and so on, and `best.keras`, the one with the lowest `val_perplexity`. A
+    half-written one is never found.
 
     Args:
-        directory: where the checkpoints lie.
-        keep: how many of the newest stay, at least 1.
+        directory: where the checkpoints are.
+        keep: how many of the newest are kept, at least 1.
 
     Raises:
         ValueError: `keep` is below 1.
-        UserError: as a training begins, checkpoints of later steps lie there, which would be taken for its newest.
+        UserError: when training begins, checkpoints of later steps are there, which would be taken for its newest.
 
     Example:
         >>> import tempfile
@@ -53,8 +53,8 @@ class Checkpoints(keras.callbacks.Callback):
         steps = steps_taken(self.model)
         if later := self._later_than(steps):
             raise UserError(
-                f"{self.directory}: {later[-1].name} is of a later step than the model's, {steps}, so of another "
-                "training; choose another folder, or move the checkpoints away"
+                f"{self.directory}: {later[-1].name} is from a later step than the model's, {steps}, so from another "
+                "run; choose another folder, or move the checkpoints away"
             )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

@@ -64,7 +64,7 @@ class RunDirectory:
     def check_is_free(self) -> None:
         """Raises a UserError where something lies already, or nothing can be written or locked."""
         if (named := escaped(str(self.path))) != str(self.path):
-            raise UserError(f"{named}: not UTF-8, which TensorFlow wants of a run's folder; choose another folder")
+            raise UserError(f"{named}: not UTF-8, which TensorFlow requires for a run's folder; choose another folder")
         try:
             free = not self.path.exists() or (self.path.is_dir() and all(map(is_probe, self.path.iterdir())))
             nearest = next(folder for folder in (self.path, *self.path.parents) if folder.exists())
@@ -74,7 +74,7 @@ class RunDirectory:
             self.remove_ended()  # which the training's own process could not
             scores = f", with its scores in {self.scores}" if self.scores.exists() else ""
             raise UserError(
-                f"{self.path}: contains a finished training{scores}; to train longer, start a new run with more "
+                f"{self.path}: contains a finished training run{scores}; to train longer, start a new run with more "
                 "training.steps and another --run-dir"
             )
         if not free:

@@ -27,8 +27,8 @@ def load_models(runs: Sequence[RunDirectory]) -> tuple[SequenceModel | Ensemble,
     for other in others:
         if not other.load_tokenizers().same_as(tokenizers):
             raise UserError(
-                f"{other.path}: its tokenizer is not that of {first.path}, and an ensemble needs one for all; give "
-                "models that were trained with the same tokenizer settings on the same training text"
+                f"{other.path}: its tokenizer differs from that of {first.path}, but an ensemble needs one for all; "
+                "give models that were trained with the same tokenizer settings on the same training text"
             )
     models = [load_model(checkpoint, "float32") for checkpoint in checkpoints]
     if not others:

@@ -19,14 +19,14 @@ WEIGHTS = "model.weights.h5"  # in a checkpoint, which is an archive
 
 
 def load_model(path: str | os.PathLike, precision: str | None = None) -> SequenceModel | Ensemble:
-    """Loads a trained model in any process, ready to be called (to train on, compile it first).
+    """Loads a trained model in any process, ready to be called (to train it further, compile it first).
 
     Args:
         path: a run's folder (its best checkpoint is taken) or a `.keras` file, of an `Ensemble` too.
-        precision: Keras's dtype policy that it is to work in, such as "float32"; that of its training unless given.
+        precision: Keras's dtype policy to compute in, such as "float32"; that of its training by default.
 
     Raises:
-        UserError: no model there, or a damaged one.
+        UserError: there is no model, or it is damaged.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -96,7 +96,7 @@ def _check_archive(file: Path) -> None:
     with zipfile.ZipFile(file) as archive:
         damaged = archive.testzip()
     if damaged:
-        raise zipfile.BadZipFile(f"{damaged} is not what its checksum says")
+        raise zipfile.BadZipFile(f"{damaged} does not match its checksum")
 
 
 def _instead_of(file: Path) -> str:
@@ -110,5 +110,5 @@ def _instead_of(file: Path) -> str:
                 _check_archive(other)
             except Exception:  # whatever a damaged archive makes zipfile raise
                 continue
-            return f"move it away, {other.name} is whole"
-    return "no other checkpoint of the run is whole, train it again"
+            return f"move it away, {other.name} is intact"
+    return "no other checkpoint of the run is intact, so train it again"

@@ -119,7 +119,7 @@ class TrainingState(keras.callbacks.Callback):
         if damaged and remembered is None:
             raise UserError(
                 f"{self.directory}: all saved states are damaged ({', '.join(path.name for path in damaged)}), so "
-                "this training can't resume; nothing was removed, the checkpoints can still be used; train in "
+                "this run can't resume; nothing was removed, and the checkpoints can still be used; train in "
                 "another folder with --run-dir"
             )
         self._remove_later(damaged)

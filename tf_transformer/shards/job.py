@@ -42,7 +42,7 @@ class Job(NamedTuple):
         found = re.fullmatch(r"(\d+)/(\d+)", text)
         job = cls(int(found[1]), int(found[2])) if found else None
         if not job or job.number >= job.jobs:
-            raise UserError(f"--job is {text}; give I/N, this job's number and that of all jobs: from 0/8 to 7/8 for 8")
+            raise UserError(f"--job is {text}; give I/N, the number of this job and of all jobs: 0/8 to 7/8 for 8 jobs")
         return job
 
 

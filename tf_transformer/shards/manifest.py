@@ -75,7 +75,7 @@ def check_folder(folder: Path, manifest: dict[str, Any]) -> None:
     try:
         held = folder.exists() and [each for each in folder.iterdir() if not each.name.startswith(PARTIAL)]
     except OSError as error:
-        raise UserError(f"{folder}: no folder for shards: {error.strerror}; choose another") from None
+        raise UserError(f"{folder}: can't be the folder of the shards: {error.strerror}; choose another") from None
     if not path.exists():
         if held:
             raise UserError(
@@ -95,7 +95,7 @@ def check_same(path: Path, manifest: dict[str, Any], what: str) -> None:
     ]
     if differences:
         raise UserError(
-            f"{path}: {what} of another command, which differs in {', '.join(differences)}; give that one's file, "
+            f"{path}: {what} from another command, which differs in {', '.join(differences)}; give its file, "
             "model and options, or another folder"
         )
 
@@ -109,7 +109,7 @@ def begin(folder: Path, manifest: dict[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: can't be made: {error.strerror}; choose another folder") from None
+        raise UserError(f"{folder}: can't be created: {error.strerror}; choose another folder") from None
     with written_once(folder / MANIFEST, "the manifest") as partial:
         partial.write_text(as_json(manifest) + "\n", encoding="utf-8")
     check_folder(folder, manifest)
@@ -121,7 +121,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: can't be read ({error}); give another folder for the shards") from None
     if not isinstance(manifest, dict):
-        raise UserError(f"{path}: damaged, no manifest of shards; give another folder for the shards")
+        raise UserError(f"{path}: damaged, not a manifest of shards; give another folder for the shards")
     return manifest
 
 

@@ -49,6 +49,6 @@ def plot_rows(rows: Sequence[Row], path: str | Path) -> Path:
         panel.grid(axis="x", alpha=0.3)
         panel.locator_params(axis="x", nbins=4)
     panels[0].set_ylim(len(names) - 0.5, -0.5)  # the first row at the top, and none on the frame
-    figure.supxlabel("a dot a seed, a bar their mean; dashed: the base", fontsize=8)
+    figure.supxlabel("dot: a seed; bar: the mean; dashed line: the base", fontsize=8)
     figure.savefig(path)
     return Path(path)

@@ -50,15 +50,15 @@ class Row(NamedTuple):
 def compare(scores: Scores, rows: Sequence[str]) -> list[Row]:
     """Compares the rows of a sweep; the first is the base.
 
-    A seed decides what a run is given at the start, so that runs of one seed are compared with each other: the
-    deviation of their differences is often less than that of the figures.
+    A seed decides how a run starts, so runs of one seed are compared with each other: the
+    deviation of their differences is often smaller than that of the figures.
 
     Args:
-        scores: of each run that has ended.
-        rows: the rows' names, in their order.
+        scores: those of each run that has ended.
+        rows: the rows' names, in order.
 
     Returns:
-        For each figure each row that has a run.
+        For each figure, each row that has a run.
 
     Example:
         >>> scores = {("base", 1): {"bleu": 30.0}, ("base", 2): {"bleu": 32.0}}
@@ -150,7 +150,8 @@ def check_results(folder: Path, rows: Sequence[str]) -> None:
     found = table if table.exists() else picture
     if found.exists() and not (table.exists() and _rows_of(table) <= set(rows)):
         raise UserError(
-            f"{found}: not of this sweep's rows and not changed; move it away, or give another folder with --run-dir"
+            f"{found}: not from this sweep's rows, so it was not changed; move it away, or give another "
+            "folder with --run-dir"
         )
 
 

@@ -37,15 +37,15 @@ def run_sweep(
     Args:
         runs: the runs, as `load_sweep` returns them.
         tell: called with one line at the start and at the end of each run.
-        keep: called after each training with the scores of all runs that have ended.
+        keep: called after each run with the scores of all runs that have ended.
 
     Returns:
-        What each run's own training scored, by row and seed.
+        The scores of each run's own training, by row and seed.
 
     Raises:
         UserError: a run's folder holds a run of another recipe, its training failed, or what the runs have in common
-            has changed meanwhile: the recipe, the pairs, the model that they begin with.
-        Preempted: a training was stopped, and can be resumed.
+            has changed in the meantime: the recipe, the pairs, the model that they begin with.
+        Preempted: a run was stopped, and can be resumed.
 
     Example:
         >>> run_sweep([])
@@ -88,8 +88,8 @@ def _check_same_recipe(run: Run, recipe: Recipe) -> None:
     """Raises a UserError where a run would have another recipe than it had when the sweep began."""
     if run.load() != recipe:
         raise UserError(
-            f"{run.recipe}: changed since the sweep began, or a recipe that it extends was; undo that and give the "
-            "same command again, or begin another sweep with --run-dir"
+            f"{run.recipe}: changed since the sweep began, or a recipe that it extends was; undo the change and give "
+            "the same command again, or start another sweep with --run-dir"
         )
 
 
@@ -116,7 +116,7 @@ def _check_same_data(run: Run, recipe: Recipe, firsts: dict[str, tuple[Run, Any]
             what = settings.partition(":")[0]
             raise UserError(
                 f"{run.path}: trained with {what} than {first.path}, though their settings are the same, so that they "
-                "can't be compared; restore what was changed, move the runs away that were trained with it, and give "
+                "can't be compared; restore what was changed, move away the runs that were trained with it, and give "
                 "the same command again"
             )
 
@@ -157,5 +157,5 @@ def _train(run: Run) -> None:
         last = " / ".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-LAST_LINES:])
         if status in STOPPED:
             why = f" ({last})" if last else ""
-            raise Preempted(f"{run.name} was stopped{why}; to go on, give the same command again")
+            raise Preempted(f"{run.name} was stopped{why}; to continue, give the same command again")
         raise UserError(f"{run.name} ended with status {status} ({last}); fix that, and give the same command again")

@@ -19,7 +19,7 @@ Settings = dict[str, Any]
 
 
 class Sweep(BaseModel):
-    """A sweep as its file has it.
+    """A sweep, as in its file.
 
     Example:
         >>> rows = {"base": {}, "more_dropout": {"model.dropout_rate": 0.3}}
@@ -29,11 +29,11 @@ class Sweep(BaseModel):
 
     model_config = {"extra": "forbid", "strict": True, "frozen": True}
 
-    name: FolderName = Field(description="what the sweep's folder is called")
+    name: FolderName = Field(description="name of the sweep's folder")
     recipe: str = Field(description="the recipe, a path relative to this file")
     set: Settings = Field({}, description="settings of every run, by dotted key")
     rows: dict[FolderName, Settings | None] = Field(
-        min_length=1, description="what varies: of each row its name and settings; the first is the base"
+        min_length=1, description="what varies: the name and settings of each row; the first is the base"
     )
     seeds: list[int] = Field(min_length=1, description="the seeds that each row is trained with")
 
@@ -81,10 +81,10 @@ def load_sweep(
         path: the YAML file.
         overrides: settings of every run, each "key=value" with a dotted key and a YAML value; they replace the
             recipe's and those in the file's `set`, not what its rows vary.
-        folder: the folder of the runs' folders, `runs/NAME` unless given.
+        folder: the folder of the runs' folders, `runs/NAME` by default.
 
     Returns:
-        The sweep; and its runs, the first seed of all rows before the second, so that a table begins early.
+        The sweep; and its runs, the first seed of all rows before the second, so that a table starts early.
 
     Raises:
         UserError: the file can't be read, or a setting is wrong; the message is one line.

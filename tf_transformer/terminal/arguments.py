@@ -55,7 +55,7 @@ def check_is_no_file(model: Path) -> None:
     """Raises a UserError if a file that is not a checkpoint is given in place of a model."""
     if os.path.isfile(model) and model.suffix != ".keras":
         raise UserError(
-            f"{model}: a file, where a model is expected; give the folder of a run, RUN/checkpoints/FILE.keras or the "
+            f"{model}: a file, but a model is expected; give the folder of a run, RUN/checkpoints/FILE.keras or the "
             "folder of a SavedModel as the first argument"
         )
 

@@ -94,7 +94,7 @@ def sigterm_preempts() -> Iterator[None]:
             signal.signal(signal.SIGTERM, _end)
             from tf_transformer.errors import Preempted
 
-            raise Preempted("stopped by SIGTERM; to go on, give the same command again") from None
+            raise Preempted("stopped by SIGTERM; to continue, give the same command again") from None
 
 
 _terminated = threading.Event()  # whether SIGTERM has come within `sigterm_preempts`

@@ -34,7 +34,7 @@ A line is translated. A line that begins with a colon is a command:
   :attention    show which words each translated word attends to; again: stop
   :model PATH   translate with another model; several paths: with all of them, as an ensemble
   :help         show this
-  :quit         leave; so does Ctrl-D
+  :quit         quit; so does Ctrl-D
 Ctrl-C cancels a line."""
 
 
@@ -105,7 +105,7 @@ class Conversation:
 
         (found,) = translate_texts(self._translate, [line])
         if found.truncated:
-            yield "(only the beginning of the line, as far as the model's maximum length)"
+            yield "(only the beginning of the line, up to the model's maximum length)"
         if "num_hypotheses" in self.changes:
             for text, score in (found.text, found.score), *found.others:
                 yield f"{score:.4f}  {text}"
@@ -137,7 +137,11 @@ class Conversation:
         if argument:
             raise UserError(":attention takes no argument; give it again to stop")
         self._attend = None if self._attend else self._load_attend(self.models)
-        return "words are shown with what they attend to" if self._attend else "words are no longer shown"
+        return (
+            "translated words are now shown with the words they attend to"
+            if self._attend
+            else "attention is no longer shown"
+        )
 
     def _switch_model(self, argument: str) -> str:
         if not argument:
@@ -173,7 +177,7 @@ def converse(models: Sequence[Path], changes: dict[str, Any], engine: str) -> No
             "--interactive needs a terminal for its input and output; leave it out to translate a file or a pipe"
         )
     conversation = Conversation(models, changes, engine)
-    notes.print(f"{_names(models)}: ready; :help lists the commands, Ctrl-D leaves")
+    notes.print(f"{_names(models)}: ready; :help lists the commands, Ctrl-D quits")
     with _history(), _ctrl_c_cancels():
         while True:
             try:

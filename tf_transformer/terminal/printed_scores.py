@@ -17,7 +17,7 @@ def show_parse_scores(scores: dict[str, Any]) -> None:
     failures = {
         "without_parse": "have no tree over their words",
         "mended": (
-            "have a tree that had no room for all words, and the last ones were put at the end of the root"
+            "have a tree without room for all words; the last words were put at the end of the root"
             if scores.get("grammar")
             else "were not well-formed trees and were repaired"
         ),

@@ -72,7 +72,7 @@ class Tokenizer(tf.Module):
         return ids.flat_values.numpy(), ids.row_lengths().numpy()
 
     def detokenize(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Joins ids into texts. PAD, START and END leave no text, wherever they stand.
+        """Joins ids into texts. PAD, START and END leave no text, wherever they are.
 
         Args:
             ids: shape (batch, length), ragged or padded, dtype int32 or int64.
@@ -122,7 +122,7 @@ class Tokenizer(tf.Module):
             texts: UTF-8 strings, shape (batch,), dtype string.
 
         Returns:
-            Words, shape (batch, None), dtype string; and for each token that `tokenize` gives its word's place, shape
+            Words, shape (batch, None), dtype string; and for each token from `tokenize` the position of its word, shape
             (batch, length), dtype int32, padded with 0.
         """
         raise NotImplementedError
@@ -139,7 +139,7 @@ class Tokenizer(tf.Module):
         raise NotImplementedError
 
     def begins_word(self, ids: tf.Tensor) -> tf.Tensor:
-        """Tells before which tokens `detokenize` puts a blank, unless they are a text's first.
+        """Tells before which tokens `detokenize` puts a space, unless they are a text's first.
 
         Args:
             ids: any shape, dtype int32.
@@ -165,7 +165,7 @@ class Tokenizer(tf.Module):
         raise NotImplementedError
 
     def spelling(self, piece: str) -> tuple[bool, str]:
-        """Tells what a piece spells, whichever kind of tokenizer it is of.
+        """Tells what a piece spells, whatever kind of tokenizer it comes from.
 
         Args:
             piece: as `pieces` names it.
@@ -180,7 +180,7 @@ class Tokenizer(tf.Module):
         return self
 
     def to_bytes(self) -> bytes:
-        """Gives the content of the file that `from_bytes` reads."""
+        """Returns the content of the file that `from_bytes` reads."""
         raise NotImplementedError
 
     @classmethod
@@ -188,9 +188,9 @@ class Tokenizer(tf.Module):
         """Makes a tokenizer from the content of its file.
 
         Args:
-            data: what `to_bytes` gave.
+            data: what `to_bytes` returned.
 
         Raises:
-            UserError: where the data is no such file.
+            UserError: the data is not such a file.
         """
         raise NotImplementedError

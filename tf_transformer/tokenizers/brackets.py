@@ -16,14 +16,14 @@ FIRST_ID = len(SPECIAL_PIECES)  # of what is no special piece
 
 
 class BracketTokenizer(Tokenizer):
-    """Takes apart trees such as `(S (NP XX )NP (VP XX )VP )S`; a bracket of another label is `[UNK]`.
+    """Splits trees such as `(S (NP XX )NP (VP XX )VP )S`; a bracket of another label is `[UNK]`.
 
     Args:
         labels: the constituents' labels.
         tags: the tokens that stand for a word: one for all of them, or the part-of-speech tags.
 
     Raises:
-        UserError: a label or a tag is there twice, or is none: empty, or with a blank or a bracket in it.
+        UserError: a label or a tag occurs twice, or is empty, or contains a space or a bracket.
 
     Example:
         >>> tokenizer = BracketTokenizer(["NP", "S"])
@@ -107,7 +107,7 @@ class BracketTokenizer(Tokenizer):
         return ids.with_flat_values(tf.where(ids.flat_values < FIRST_ID, UNKNOWN_ID, ids.flat_values))
 
     def lacks_tag(self, texts: tf.Tensor) -> tf.Tensor:
-        """Tells of trees, strings (batch,), whether a word has a tag that is no token, bool (batch,).
+        """Tells of trees, strings (batch,), whether a word has a tag that is not a token, bool (batch,).
 
         The `[UNK]` in its place stands for no word: who counts words, such as `NextWord`, would take the next one for
         it, and so on to the end.
@@ -135,7 +135,7 @@ class BracketTokenizer(Tokenizer):
         return [vocabulary[i] for i in ids]
 
     def to_bytes(self) -> bytes:
-        """The labels, one a line; then, unless all words are `XX`, a blank line and the tags."""
+        """The labels, one per line; then, unless all words are `XX`, an empty line and the tags."""
         tags = ["", *self.tags] if self._tags != (WORD,) else []
         return "".join(f"{line}\n" for line in (*self.labels, *tags)).encode()
 
@@ -144,7 +144,7 @@ class BracketTokenizer(Tokenizer):
         try:
             lines = data.decode()
         except UnicodeDecodeError as error:
-            raise UserError("these labels are not UTF-8; write one a line, in UTF-8") from error
+            raise UserError("these labels are not UTF-8; write one per line, in UTF-8") from error
         labels, blank, tags = lines.removesuffix("\n").partition("\n\n")
         return cls(labels.split("\n"), tags.split("\n") if blank else (WORD,))
 
@@ -152,6 +152,6 @@ class BracketTokenizer(Tokenizer):
 def _check(names: Sequence[str], kind: str, brackets: str) -> None:
     for name in names:
         if not name or name.split() != [name] or set(name) & set(brackets):
-            raise UserError(f"{name!r} is no {kind}; give one without blanks and brackets")
+            raise UserError(f"{name!r} is not a {kind}; give one without spaces or brackets")
     if len(set(names)) != len(names):
-        raise UserError(f"a {kind} is there twice; give each once")
+        raise UserError(f"a {kind} occurs twice; give each once")

@@ -18,9 +18,9 @@ class TokenMapping:
     """Where the embeddings of a new vocabulary come from; `map_tokens` makes it.
 
     Attributes:
-        kept: of each new token that the old vocabulary has too, the old id.
-        averaged: of each other token that the old tokenizer can spell, the ids of its pieces there.
-        new: the tokens of which it knows nothing.
+        kept: for each new token that the old vocabulary has too, the old id.
+        averaged: for each other token that the old tokenizer can spell, the ids of its pieces there.
+        new: the tokens that it can't spell.
 
     Example:
         >>> mapping = TokenMapping(kept={0: 1}, averaged={1: [0, 1]}, new=[2])
@@ -57,15 +57,16 @@ class TokenMapping:
 def map_tokens(old: Tokenizer, new: Tokenizer, other: Tokenizer | None = None) -> TokenMapping:
     """Finds each token of a new vocabulary in an old one, by what it spells.
 
-    The special tokens are the same in all. A token is kept where the old vocabulary has one that spells the same, at
-    the same place of a word; SentencePiece's `▁dog` is WordPiece's `dog`. Any other is spelled in the old one's pieces,
-    unknown ones left out.
+    The special tokens are the same in all. A token is kept if the old vocabulary has one that spells the same, at
+    the same position in a word; SentencePiece's `▁dog` is WordPiece's `dog`. Any other is spelled in the old one's
+    pieces, unknown ones left out.
 
     Args:
         old: the tokenizer that the embeddings were trained with.
         new: the tokenizer that takes its place.
-        other: one of the same vocabulary as `old` that splits text of another language, as MarianMT's has. A token is
-            then spelled by the one that leaves fewer pieces unknown, and of two alike by the one with fewer pieces.
+        other: one of the same vocabulary as `old` that splits text of another language, as MarianMT has. A token is
+            then spelled by the one that leaves fewer pieces unknown, and if they are equal by the one with fewer
+            pieces.
 
     Returns:
         The mapping.

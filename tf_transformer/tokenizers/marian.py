@@ -28,7 +28,7 @@ class MarianTokenizer(Tokenizer):
 
     The vocabulary may hold the pieces of two languages, each with a SentencePiece model of its own; a piece that it
     does not hold is unknown. A language tag at the start of a text, such as `>>deu<<`, is one piece. What is unknown
-    leaves no text. All this is as in the transformers library, whose ids are others: there the special pieces stand
+    leaves no text. All this is as in the transformers library, whose ids differ: there the special pieces are
     wherever the vocabulary has them, and decoding starts from padding. Here `START` has an id of its own.
 
     Args:
@@ -39,7 +39,7 @@ class MarianTokenizer(Tokenizer):
         padding: the piece that padding is, and that decoding starts from.
 
     Raises:
-        UserError: for bytes that are no such model, or a vocabulary that lacks one of the three or has a piece twice.
+        UserError: bytes that are not such a model, or a vocabulary that lacks one of the three or has a piece twice.
 
     Example:
         >>> from tf_transformer.tokenizers import MarianTokenizer, train_tokenizers

@@ -25,9 +25,9 @@ class TokenizerPair(tf.Module):
 
     Args:
         source: the tokenizer of the source language.
-        target: the tokenizer of the target language; the same object where one vocabulary serves both.
+        target: the tokenizer of the target language; the same object if one vocabulary serves both.
         kind: "bpe", "unigram", "wordpiece" or "marian".
-        target_kind: that of the target, where it is another one; it may be "brackets", for which a SentencePiece
+        target_kind: the kind of the target, if it differs; it may be "brackets", for which a SentencePiece
             source becomes a `WholeWordTokenizer`.
 
     Attributes:
@@ -76,7 +76,7 @@ class TokenizerPair(tf.Module):
         """Writes plain files: `tokenizer.json`, a `.model` or `.txt` for each vocabulary, and their checksums.
 
         Args:
-            directory: where to; made where it does not exist.
+            directory: where to write; created if it does not exist.
         """
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ class TokenizerPair(tf.Module):
             A pair that gives the same ids as the one that was saved.
 
         Raises:
-            UserError: where a file is missing or damaged; it names the file.
+            UserError: a file is missing or damaged; the message names it.
         """
         directory = Path(directory)
         check_checksums(directory, REMEDY)

@@ -77,14 +77,14 @@ class ModelResource(tf.saved_model.experimental.TrackableResource):
 class SentencePieceTokenizer(Tokenizer):
     """Splits text with a SentencePiece model.
 
-    A model of `train_tokenizers` spells characters it has never seen in bytes, so every text survives the
-    round trip in its normal form (NFKC, with runs of blanks made one).
+    A model from `train_tokenizers` spells characters it has never seen in bytes, so every text survives the
+    round trip in its normal form (NFKC, with each run of spaces as one).
 
     Args:
         model: the bytes of a SentencePiece model whose `<pad>`, `<unk>`, `<s>`, `</s>` are 0, 1, 2, 3.
 
     Raises:
-        UserError: for bytes that are no such model.
+        UserError: bytes that are not such a model.
 
     Example:
         >>> from tf_transformer.tokenizers import train_tokenizers

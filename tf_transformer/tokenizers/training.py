@@ -26,14 +26,14 @@ def train_tokenizers(
     """Learns the vocabularies of both languages, reading the pairs once. The same pairs give the same result.
 
     Args:
-        pairs: (source text, target text); of more than a million a random million counts.
+        pairs: (source text, target text); of more than a million, a random million is used.
         kind: "bpe" or "unigram" (SentencePiece), or "wordpiece".
         vocab_size: the exact number of pieces of a vocabulary, special ones included.
         joint: whether to learn one vocabulary from both sides rather than one from each.
         placeholders: whether it has tokens that stand for protected text; a model learns them from `PlaceholderPairs`.
 
     Returns:
-        The two tokenizers; where `joint`, the same one twice.
+        The two tokenizers; with `joint`, the same one twice.
 
     Raises:
         UserError: for an unknown kind, or one that can't have placeholders; pairs without text; and a size that the
@@ -67,7 +67,8 @@ def train_parsing_tokenizers(
     """Learns the vocabulary of sentences, and collects the brackets of their trees, reading the pairs once.
 
     Args:
-        pairs: (sentence, linearised tree); for the sentences a random million counts, the brackets are those of all.
+        pairs: (sentence, linearised tree); of more than a million sentences, a random million is used, but the brackets
+            of all trees.
         kind: "bpe" or "unigram" (SentencePiece), or "wordpiece".
         vocab_size: the exact number of pieces of the sentences' vocabulary, special ones included.
 

@@ -133,7 +133,7 @@ def learn_wordpiece(texts: list[str], vocab_size: int, where: str) -> WordPieceT
         )
         needed = sum(map(_is_needed, found))
         if vocab_size < needed:
-            needs = f"4 special pieces, and {(needed - 4) // 2} characters that begin a word or go on with it"
+            needs = f"4 special pieces, and {(needed - 4) // 2} characters that begin or continue a word"
             raise _too_small(vocab_size, needed, needs, where)
         if len(found) >= vocab_size:
             enough, low = found, threshold + 1
@@ -148,7 +148,7 @@ def learn_wordpiece(texts: list[str], vocab_size: int, where: str) -> WordPieceT
 
 def _no_text(where: str) -> UserError:
     return UserError(
-        f"there is nothing to learn a vocabulary from: {where} have no line that is neither blank nor longer "
+        f"there is nothing to learn a vocabulary from: every line of {where} is empty or longer "
         f"than {MAX_LINE_BYTES} bytes; check the corpus"
     )
 

@@ -44,15 +44,15 @@ def split_words(texts: tf.Tensor) -> tf.RaggedTensor:
 class WordPieceTokenizer(Tokenizer):
     """Splits words into the longest pieces of a vocabulary; a word with an unknown character is `[UNK]`.
 
-    Texts of known characters survive the round trip up to blanks: one stands between any two words, and a
+    Texts of known characters survive the round trip except for spaces: there is one between any two words, and a
     mark such as a comma is a word.
 
     Args:
         vocabulary: the pieces, in the order of their ids, `[PAD] [UNK] [START] [END]` first; a piece that
-            goes on with a word begins with `##`.
+            continues a word begins with `##`.
 
     Raises:
-        UserError: for a vocabulary with other special pieces, or with a piece twice.
+        UserError: a vocabulary with other special pieces, or with a piece twice.
 
     Example:
         >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[START]", "[END]", "dog", "##s", "."])
@@ -71,7 +71,7 @@ class WordPieceTokenizer(Tokenizer):
         if tuple(vocabulary[:4]) != SPECIAL_PIECES:
             raise UserError(f"a WordPiece vocabulary begins with {' '.join(SPECIAL_PIECES)}; this one does not")
         if "" in vocabulary or len(set(vocabulary)) != len(vocabulary):
-            raise UserError("this WordPiece vocabulary has a piece twice, or an empty one; take it out")
+            raise UserError("this WordPiece vocabulary has a piece twice, or an empty one; remove it")
         self._vocabulary = tf.constant(vocabulary)
         self._op = text.FastWordpieceTokenizer(
             vocabulary,
@@ -121,6 +121,6 @@ class WordPieceTokenizer(Tokenizer):
         try:
             lines = data.decode()
         except UnicodeDecodeError as error:
-            raise UserError("this WordPiece vocabulary is not UTF-8; write one piece a line, in UTF-8") from error
+            raise UserError("this WordPiece vocabulary is not UTF-8; write one piece per line, in UTF-8") from error
         # Not splitlines: a piece may hold one of the other characters that it takes for a line's end.
         return cls(lines.removesuffix("\n").split("\n"))

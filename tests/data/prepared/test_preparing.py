@@ -198,7 +198,7 @@ def test_other_text_of_the_same_size_is_noticed(tmp_path, console):
     source.write_bytes(source.read_bytes().replace(b"s", b"z", 1))
     os.utime(source, ns=(0, 0))  # a file system's clock may be slower than this test
     prepared = prepare(TextFiles(source, target), tmp_path / "store" / "train", console=console)
-    assert "train: other pairs were prepared (50 pairs, CRC-32 " in console.file.getvalue()
+    assert "train: the prepared data is from other pairs (50 pairs, CRC-32 " in console.file.getvalue()
     assert sum("z" in text for text, _ in texts_of(prepared)) == 1
 
 
@@ -215,7 +215,7 @@ def test_pairs_that_moved_from_one_source_to_the_next_are_noticed(tmp_path, cons
     made = prepare(split(20), tmp_path / "train")
     assert made.manifest.fingerprint == fingerprint(split(20)) != fingerprint(pairs)
     assert kept(prepare(split(30), tmp_path / "train", console=console)) == [30, 20]
-    assert "train: other pairs were prepared" in console.file.getvalue()
+    assert "train: the prepared data is from other pairs" in console.file.getvalue()
     # Nor are parts taken of a preparation that was broken off behind them.
     with monkeypatch.context() as broken:
         broken.setattr(preparing, "folder_written_whole", None)
@@ -239,7 +239,7 @@ def test_another_limit_tokenizer_or_file_is_told_and_prepared(tmp_path, console,
     pairs = numbered(50)
     prepare(pairs, tmp_path / "train", files=["a"])
     prepared = prepare(pairs, tmp_path / "train", console=console, **{"files": ["a"], **changes})
-    assert console.file.getvalue() == f"train: what was prepared {told}; preparing it again\n"
+    assert console.file.getvalue() == f"train: the prepared data {told}; preparing it again\n"
     expected = prepare(pairs, tmp_path / "other", **{"files": ["a"], **changes})
     assert texts_of(prepared) == texts_of(expected)
     assert contents(tmp_path / "train") == contents(tmp_path / "other")
@@ -248,7 +248,7 @@ def test_another_limit_tokenizer_or_file_is_told_and_prepared(tmp_path, console,
 def test_a_setting_that_was_taken_out_is_told(tmp_path, console):
     prepare(numbered(50), tmp_path / "train", files=["a"], alignments=["b"])
     prepare(numbered(50), tmp_path / "train", files=["a"], console=console)
-    assert console.file.getvalue() == "train: what was prepared differs in alignments; preparing it again\n"
+    assert console.file.getvalue() == "train: the prepared data differs in alignments; preparing it again\n"
 
 
 @pytest.mark.parametrize("name", ["source_ids.npy", "target_offsets.npy", MANIFEST, "SHA256SUMS"])
@@ -271,7 +271,7 @@ def test_damage_is_noticed(tmp_path, console, name, fault):
             prepare(pairs, tmp_path / "train")
     elif (name, fault) != ("SHA256SUMS", "gone"):
         prepare(pairs, tmp_path / "train", console=console)
-        assert "damaged, or of another version; preparing it again" in console.file.getvalue()
+        assert "damaged, or from another version; preparing it again" in console.file.getvalue()
         assert contents(tmp_path / "train") == sound
 
 
@@ -308,7 +308,7 @@ def test_nothing_else_is_removed_with_what_was_prepared(tmp_path, prepared):
         (folder / MANIFEST).write_text('{"audio": "a.wav"}')
     (folder / "a.wav").write_text("mine")
     before = contents(folder)
-    with pytest.raises(UserError, match=r"it holds a\.wav too, which is not of prepared data; give another folder"):
+    with pytest.raises(UserError, match=r"it also holds a\.wav, which is not prepared data; give another folder"):
         prepare(numbered(6), folder)
     assert contents(folder) == before
     if prepared:

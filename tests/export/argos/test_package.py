@@ -197,7 +197,7 @@ def test_the_command(tiny_run_directory, tmp_path, command):
     assert_mistake(command(*words), "tiny.argosmodel: exists and was not changed")
     for mistake, *told in (
         (["export", tiny_run_directory.path, tmp_path / "new", "--format", "argos"], "give new.argosmodel"),
-        ([*words, "--beam-size", 2], "--beam-size is for --format savedmodel; leave it out of --format argos"),
+        ([*words, "--beam-size", 2], "--beam-size is for --format savedmodel; leave it out with --format argos"),
         ([*words, "--float16"], "or give --quantization"),
         ([*words[:-1], "marian", "--tag", ">>deu<<"], "--tag is for --format argos"),
         (["export", tiny_run_directory.path, *words[1:]], "--format argos writes one model"),

@@ -144,7 +144,7 @@ def locked(folder: Path, console: Console, shared: bool = False) -> Iterator[Non
     advice = "with data.prepared"
     with (folder / "lock").open("a+") as file:
         if not lock(file, folder, advice, shared=shared):
-            tell(console, f"{folder}: waiting for another process that prepares there or checks what is prepared")
+            tell(console, f"{folder}: waiting for another process that is preparing or checking the data there")
             lock(file, folder, advice, shared=shared, wait=True)
         yield
 
@@ -178,15 +178,16 @@ def _current(pairs: Pairs, folder: Path, settings: dict[str, Any], console: Cons
         with suppress(UserError, OSError, ValueError):
             prepared = PreparedPairs(folder)
     if prepared is None:
-        return _tell_again(folder, "what was prepared is damaged, or of another version", console)
+        return _tell_again(folder, "the prepared data is damaged, or from another version", console)
     if manifest.settings != settings:
         changed = [key for key in settings | manifest.settings if manifest.settings.get(key) != settings.get(key)]
-        return _tell_again(folder, f"what was prepared differs in {', '.join(changed)}", console)
+        return _tell_again(folder, f"the prepared data differs in {', '.join(changed)}", console)
     state = state_of(pairs)
     if state is None or state != manifest.state:
         now = fingerprint(pairs)
         if now != manifest.fingerprint:
-            return _tell_again(folder, f"other pairs were prepared ({manifest.fingerprint}; now {now})", console)
+            why = f"the prepared data is from other pairs ({manifest.fingerprint}; now {now})"
+            return _tell_again(folder, why, console)
         if state is not None:  # the same texts, in files that were copied or moved
             _replace_manifest(folder, dataclasses.replace(manifest, state=state))
     return prepared
@@ -202,8 +203,8 @@ def _tell_again(folder: Path, why: str, console: Console) -> None:
     others = [path.name for path in folder.iterdir() if path.name not in own and not path.name.startswith(".")]
     if others:
         raise UserError(
-            f"{folder}: {why}, and not replaced, since it holds {min(others)} too, which is not of prepared data; give "
-            "another folder with data.prepared, or move that file away"
+            f"{folder}: {why}; it was not replaced, since it also holds {min(others)}, which is not prepared data; "
+            "give another folder with data.prepared, or move that file away"
         )
     tell(console, f"{folder.name}: {why}; preparing it again")
 
