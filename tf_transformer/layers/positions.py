@@ -89,7 +89,7 @@ class PositionEncoding(keras.layers.Layer):
     def _checked(self, length: Any) -> Any:
         """The length, unless there are fewer positions; where it is not known before a graph runs, the graph checks."""
         advice = (
-            f"tokens is longer than the {self.max_length} positions that there are; "
+            f"tokens is longer than the {self.max_length} positions available; "
             "cut it, or make the model with a larger max_length"
         )
         if isinstance(length, int):

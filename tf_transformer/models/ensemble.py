@@ -53,7 +53,7 @@ class Ensemble(PairReading, keras.Model):
                 if value != values[0]:
                     told = [getattr(each, "name", each) for each in (value, values[0])]
                     raise UserError(
-                        f"{name} of models[{number}] is {told[0]}, and of models[0] {told[1]}; the models of an "
+                        f"{name} is {told[0]} for models[{number}], but {told[1]} for models[0]; all models of an "
                         "ensemble need the same"
                     )
         super().__init__(**{"dtype": models[0].dtype_policy, **kwargs})

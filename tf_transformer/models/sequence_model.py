@@ -114,8 +114,8 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
         """
         if self.share_embeddings == "all" and self.encoder.embedding is not self.decoder.embedding:
             raise UserError(
-                f'share_embeddings is "all", but encoder and decoder of this {type(self).__name__} have an embedding '
-                'each; give the decoder the encoder\'s embedding, or choose "target" or "none"'
+                f'share_embeddings is "all", but the encoder and decoder of this {type(self).__name__} have separate '
+                'embeddings; give the decoder the encoder\'s embedding, or choose "target" or "none"'
             )
         if self.share_embeddings == "none":
             self.projection = keras.layers.Dense(

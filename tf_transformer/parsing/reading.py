@@ -112,7 +112,7 @@ def _trees(texts: Iterable[tuple[str, str]], tags: bool = False) -> Iterator[Tre
             opens, closes = part.lastindex == 1, part.lastindex == 2
             if not path:
                 if not opens:
-                    what = "a closing bracket without its opening one" if closes else f"a text, {part[0][:40]!r}"
+                    what = "a closing bracket without an opening one" if closes else f"text, {part[0][:40]!r}"
                     raise UserError(f"{place}: {what}, where a tree should begin: {_ADVICE}")
                 begun, parts = place, 0
             parts += 1

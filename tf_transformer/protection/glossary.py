@@ -61,11 +61,11 @@ class Glossary:
 
     def __init__(self, terms: Mapping[str, str]) -> None:
         if not terms:
-            raise UserError("the glossary has no term; give at least one, with its translation")
+            raise UserError("the glossary has no terms; give at least one, with its translation")
         for term in [*terms, *terms.values()]:
             if not term.strip() or set(term) & set(_RESERVED):
                 raise UserError(
-                    f"{term!r} is no term of a glossary; it must not be blank, or contain {OPENING}, {CLOSING} or |"
+                    f"{term!r} is not a valid glossary term; it must not be blank or contain {OPENING}, {CLOSING} or |"
                 )
         self.terms: dict[str, str] = {}
         for term, other in terms.items():
@@ -108,7 +108,7 @@ class Glossary:
             if len(columns) != 2 or not all(columns):
                 raise UserError(f"{path}, line {number}: give a source term, a tab and its target term")
             if _composed(columns[0]) in composed:
-                raise UserError(f"{path}, line {number}: {columns[0]!r} is there twice; give each term once")
+                raise UserError(f"{path}, line {number}: {columns[0]!r} occurs twice; give each term once")
             composed.add(_composed(columns[0]))
             terms[columns[0]] = columns[1]
         try:

@@ -55,7 +55,7 @@ class AttentionBoard(SummaryCallback):
     ) -> None:
         super().__init__(log_dir)
         if every < 1:
-            raise ValueError(f"every is {every}; give a whole number from 1 up")
+            raise ValueError(f"every is {every}; give a whole number of at least 1")
         check_is_list(sentences, "sentences")
         pairs = [(each, None) if isinstance(each, str) else each for each in sentences]
         self.texts, self.references = ([pair[side] for pair in pairs] for side in (0, 1))

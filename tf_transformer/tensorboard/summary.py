@@ -52,7 +52,7 @@ def attention_summary(
 
     # The only public name of this message is in TensorFlow's older module.
     metadata = tf.compat.v1.SummaryMetadata(
-        summary_description="Attention weights, which the tab Attention shows.",
+        summary_description="Attention weights, shown in the Attention tab.",
         plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name=PLUGIN),
     )
     parts = encode(source_tokens, target_tokens, attention, reference, alignment)

@@ -36,7 +36,7 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
         320
     """
     if isinstance(layers, str):
-        raise UserError(f"layers is one string; give a list of them: [{layers!r}]")
+        raise UserError(f"layers is a string; give a list: [{layers!r}]")
     # Those that are frozen already too: a model may have been loaded with them.
     paths = {path_in_model(variable): variable for variable in model.weights}
     for name in layers:
@@ -44,7 +44,7 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
             raise UserError(f"layers: the model has no {name}; choose from {', '.join(_nearest(paths, name))}")
     frozen = [variable for path, variable in paths.items() if any(_is_in(path, name) for name in layers)]
     if all(any(variable is each for each in frozen) for variable in model.trainable_variables):
-        raise UserError(f"layers: with all of {', '.join(layers)} frozen nothing is left to train; leave out some")
+        raise UserError(f"layers: freezing {', '.join(layers)} leaves nothing to train; leave some out")
     for variable in frozen:
         variable.trainable = False
     return sum(variable.shape.num_elements() for variable in frozen)

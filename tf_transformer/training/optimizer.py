@@ -95,8 +95,9 @@ class TransformerAdam(keras.optimizers.Adam):
             raise ValueError(f"clip_norm must be above 0, or None for no limit, got {clip_norm!r}")
         if kwargs.get("gradient_accumulation_steps") and (clip_norm is not None or keep_gradient_norm):
             raise ValueError(
-                "clip_norm and keep_gradient_norm are of the whole batch's gradient, of which each call has but a part "
-                "with gradient_accumulation_steps; set the model's gradient_accumulation instead"
+                "clip_norm and keep_gradient_norm need the whole batch's gradient, but with "
+                "gradient_accumulation_steps each call has only a part of it; set the model's "
+                "gradient_accumulation instead"
             )
         # A name of its own: Keras would number it, and TensorFlow keeps something for each name a variable ever had.
         named = {"name": "transformer_adam", **kwargs}
@@ -199,8 +200,8 @@ class TransformerAdam(keras.optimizers.Adam):
         own = {"clip_norm": self.clip_norm, "keep_gradient_norm": self.keep_gradient_norm}
         if self._excluded_keys and not self.built:
             warnings.warn(
-                "the optimizer is saved without the var_list of exclude_from_weight_decay, since it has made no step "
-                "and does not know the variables' places yet; train before saving, or give var_names",
+                "the optimizer is saved without the var_list of exclude_from_weight_decay, since before its first "
+                "step it does not know the variables' places; train before saving, or give var_names",
                 stacklevel=2,
             )
         if self._excluded_places or self._excluded_names:

@@ -26,7 +26,7 @@ LoadSignature = Callable[[Path, str], Callable[..., dict[str, Any]] | None]
 ENGINES = ("tensorflow", "ctranslate2")
 
 NO_ENSEMBLE_IN_CTRANSLATE2 = (
-    "CTranslate2 has no ensembles; give one model, or leave ctranslate2 out: a SavedModel holds an ensemble"
+    "CTranslate2 has no ensembles; give one model, or leave out ctranslate2: a SavedModel can hold an ensemble"
 )
 
 
@@ -81,7 +81,7 @@ def paths_of(path: str | os.PathLike | Sequence[str | os.PathLike]) -> list[Path
         UserError: there is none.
     """
     if not isinstance(path, str | os.PathLike) and not path:
-        raise UserError("no model is given: the list of them is empty")
+        raise UserError("no model is given: the list is empty")
     return [Path(path)] if isinstance(path, str | os.PathLike) else [Path(each) for each in path]
 
 
@@ -170,7 +170,7 @@ def _no_run(path: Path, several: bool = False) -> str:
     """Says what is at a path that is not a run, of a model alone or of an ensemble."""
     if several and is_saved_model(path):
         return (
-            f"{path}: a SavedModel, and an ensemble is made of runs or their checkpoints; give the run that it was "
+            f"{path}: a SavedModel, but an ensemble is made from runs or their checkpoints; give the run that it was "
             "exported from, or export the ensemble: tf-transformer export RUN RUN DEST"
         )
     if is_saved_model(path):
