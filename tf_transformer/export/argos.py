@@ -78,16 +78,16 @@ def export_argos(
         tokenizers: the tokenizers it was trained with, of SentencePiece.
         destination: the file to make; its name ends in `.argosmodel`.
         languages: the codes of source and target.
-        quantization: how the matrices are kept, such as "int8" or "float16"; float32 unless given.
-        tag: what a multilingual model wants before each text, such as `>>deu<<`.
-        facts: what the package's page says, of a run; what the model itself tells unless given.
+        quantization: how the matrices are stored, such as "int8" or "float16"; float32 unless given.
+        tag: what a multilingual model needs before each text, such as `>>deu<<`.
+        facts: of a run, for the package's page; those of the model itself unless given.
 
     Returns:
         The file written.
 
     Raises:
-        UserError: Argos Translate could not do what the model needs, CTranslate2 isn't installed, or the file is
-            taken or can't be written.
+        UserError: Argos Translate does not support the model, CTranslate2 isn't installed, or the file is
+            already there or can't be written.
 
     Example:
         >>> import tempfile, zipfile

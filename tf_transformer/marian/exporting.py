@@ -67,7 +67,7 @@ def export_marian(
         The folder written.
 
     Raises:
-        UserError: the model is none that MarianMT can be, with every reason; or the folder is taken or can't be
+        UserError: MarianMT does not support the model, with every reason; or the folder is not empty or can't be
             written.
 
     Example:

@@ -38,7 +38,7 @@ def _specification() -> dict[str, Any]:
 
 
 def page(specification: dict[str, Any], address: str) -> str:
-    """The specification as HTML.
+    """The specification as an HTML page.
 
     Args:
         specification: in OpenAPI's form.

@@ -1,4 +1,4 @@
-"""What /metrics tells Prometheus: counts and durations; no text and no address."""
+"""What /metrics reports to Prometheus: counts and durations; no text and no address."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from tf_transformer.errors import UserError
 def freeze(model: keras.Model, layers: Sequence[str]) -> int:
     """Keeps weights from being trained. To be called before the optimizer is built.
 
-    A matrix that several layers share is frozen for all of them. What is frozen stays so in a file that the model is
-    saved to; a weight with `weight.trainable = True` learns again, once the model is compiled again.
+    A matrix that several layers share is frozen for all of them. What is frozen stays so in a file to which the model
+    is saved; a weight with `weight.trainable = True` learns again, once the model is compiled again.
 
     Args:
         model: a built model.
@@ -21,10 +21,10 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
             frozen.
 
     Returns:
-        How many numbers are frozen.
+        How many parameters are frozen.
 
     Raises:
-        UserError: the model has no such layer, nothing would be left to train, or `layers` is no list; nothing is
+        UserError: the model has no such layer, nothing would be left to train, or `layers` is not a list; nothing is
             frozen then.
 
     Example:

@@ -62,9 +62,9 @@ class TransformerAdam(keras.optimizers.Adam):
         weight_decay: share of each matrix taken off at a step, times the learning rate, whatever the gradient says
             (AdamW: Loshchilov & Hutter, 2019). Biases and layer norms, which are vectors, keep theirs, and so does what
             `exclude_from_weight_decay` names. None for none.
-        clip_norm: the longest that the gradient, all weights' as one vector, may be; a longer one is made this long.
+        clip_norm: maximum norm of the gradient, of all weights as one vector; a longer one is scaled down to it.
             None for no limit.
-        keep_gradient_norm: whether the variable `gradient_norm` tells how long the last step's gradient was, before it
+        keep_gradient_norm: whether the variable `gradient_norm` has the norm of the last step's gradient, before it
             was clipped: of the whole batch, all weights' as one vector. On several devices it is 0 unless there is a
             `clip_norm`: it would cost another sum over the devices.
         **kwargs: other arguments of `keras.optimizers.Adam`, such as `use_ema` and `ema_momentum`.
@@ -134,11 +134,11 @@ class TransformerAdam(keras.optimizers.Adam):
     ) -> None:
         """Keeps matrices from decaying too, as Keras does; vectors never decay. To be called before the first step.
 
-        A model that is saved and loaded keeps to it; to a `var_list` only if it was saved behind the first step.
+        A model that is saved and loaded keeps to it; to a `var_list` only if it was saved after the first step.
 
         Args:
             var_list: variables that are not to decay.
-            var_names: what the names of such variables have in them, such as "embeddings"; as a regular expression.
+            var_names: regular expressions found in the names of such variables, such as "embeddings".
 
         Raises:
             ValueError: the optimizer has made a step, or was built, before.
