@@ -204,7 +204,7 @@ def test_older_files_hold_copies_and_positions(joint, tmp_path):
     for one, other in zip(load_model(run.path).get_weights(), load_model(joint.run.path).get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     for name, told in (
-        ("lm_head.weight", "lm_head.weight is not"),
+        ("lm_head.weight", "lm_head.weight differs from"),
         ("model.encoder.embed_positions.weight", "sinusoids"),
     ):
         save_file(weights | copies | {name: copies[name] + 1}, folder / "model.safetensors")
