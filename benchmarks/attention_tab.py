@@ -67,7 +67,7 @@ def start_tensorboard(folder: Path) -> tuple[subprocess.Popen, str]:
             return process, address
         except OSError:
             if process.poll() is not None:
-                raise SystemExit("TensorBoard has not started") from None
+                raise SystemExit("TensorBoard did not start") from None
             time.sleep(0.1)
 
 

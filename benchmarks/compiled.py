@@ -22,12 +22,14 @@ PASSES = 3
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path, help="the folder of a trained run")
-    parser.add_argument("--source", type=Path, nargs="+", required=True, help="texts to translate, a sentence a line")
+    parser.add_argument("run", type=Path, help="folder of a trained run")
+    parser.add_argument(
+        "--source", type=Path, nargs="+", required=True, help="files to translate, one sentence per line"
+    )
     parser.add_argument("--beam-sizes", nargs="+", type=int, default=[1, 4])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1, 32])
-    parser.add_argument("--single-sentences", type=int, default=200, help="the first so many, where they go one by one")
-    parser.add_argument("--timed", type=int, default=256, help="sentences of the first file whose time is taken")
+    parser.add_argument("--single-sentences", type=int, default=200, help="number of sentences to translate one by one")
+    parser.add_argument("--timed", type=int, default=256, help="number of sentences of the first file to time")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
@@ -61,11 +63,13 @@ def main() -> None:
                 for each in (plain, compiled)
             ]
             sizes.append(f"| {beam_size} | {size} | {fastest[0]:.1f} | {fastest[1]:.1f} |")
-    print("\n| beam | batch | text | equal translations | scores of these apart by at most |")
+    print("\n| beam | batch | text | equal translations | their scores differ by at most |")
     print("| --- | --- | --- | --- | --- |", *equal, sep="\n")
-    print("\n| beam | search | ms a call of one sentence, p50 | p99 |")
+    print("\n| beam | search | ms per call of one sentence, p50 | p99 |")
     print("| --- | --- | --- | --- |", *calls, sep="\n")
-    print("\n| beam | batch | ms a sentence, not compiled | compiled |", "| --- | --- | --- | --- |", *sizes, sep="\n")
+    print(
+        "\n| beam | batch | ms per sentence, not compiled | compiled |", "| --- | --- | --- | --- |", *sizes, sep="\n"
+    )
     print(f"\n{describe_machine(arguments.threads)}")
 
 

@@ -38,16 +38,22 @@ evaluation: {{}}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of the real corpora")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the real corpora")
     parser.add_argument("--pairs", type=int, default=1_000_000)
-    parser.add_argument("--folder", type=Path, required=True, help="gets the corpus, what is prepared, and the runs")
+    parser.add_argument(
+        "--folder", type=Path, required=True, help="folder for the corpus, the prepared data and the runs"
+    )
     parser.add_argument("--vocabulary", type=int, default=37_000)
     parser.add_argument("--batch-tokens", type=int, default=25_000)
-    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), help="the most to prepare with")
+    parser.add_argument(
+        "--cores", type=int, default=len(os.sched_getaffinity(0)), help="maximum number of cores to prepare with"
+    )
     steps = ["corpus", "prepare", "batches", "streamed", "start", "going-on"]
     parser.add_argument("--steps", nargs="+", default=steps, choices=[*steps, "opennmt"])
     opennmt = Path(__file__).parents[1] / ".venv-opennmt/bin/python"
-    parser.add_argument("--opennmt-python", default=opennmt, help="has OpenNMT-tf; `make bench-train` makes one")
+    parser.add_argument(
+        "--opennmt-python", default=opennmt, help="Python with OpenNMT-tf; `make bench-train` makes one"
+    )
     arguments = parser.parse_args()
     root = arguments.folder.resolve()
     root.mkdir(parents=True, exist_ok=True)
@@ -96,7 +102,7 @@ def write_corpus(data: Path, number: int, root: Path) -> None:
                 source.write(english + "\n")
                 target.write(german + "\n")
                 words += len(english.split()) + len(german.split())
-    print(f"corpus: {number:,} pairs, {words / 2 / (number + validation):.1f} words a side", flush=True)
+    print(f"corpus: {number:,} pairs, {words / 2 / (number + validation):.1f} words per side", flush=True)
 
 
 def measure_preparing(recipe: Path, cores: int) -> None:
@@ -105,7 +111,7 @@ def measure_preparing(recipe: Path, cores: int) -> None:
         shutil.rmtree(recipe.parent / earlier, ignore_errors=True)
     began = time.perf_counter()
     subprocess.run([COMMAND, "prepare", str(recipe), "--run-dir", str(recipe.parent / "run")], check=True)
-    print(f"the command prepare: {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"command prepare: {time.perf_counter() - began:.0f} s", flush=True)
     for number in range(1, cores + 1):
         in_a_process(prepare_on, recipe, number)
 
@@ -170,7 +176,7 @@ def measure_batches(recipe: Path, number: int = 1000) -> None:
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     print(
         f"batches: {pairs / cpu:,.0f} pairs a second of CPU, {pairs / seconds:,.0f} a second; "
-        f"{(most - before) / 1e6:.0f} MB beyond TensorFlow's, mapped files aside",
+        f"{(most - before) / 1e6:.0f} MB beyond TensorFlow's, without mapped files",
         flush=True,
     )
     print(f"padding: {batches.padding_share():.1%}", flush=True)
@@ -226,8 +232,10 @@ def measure_start(recipe: Path, run: Path, step: int) -> None:
         first_step(command)
         in_a_process(set_step, run, step)
     seconds, made = first_step(command)
-    what = f"going on at step {step:,}" if step else "a new training"
-    print(f"{what}: {seconds:.1f} s from the command to its first step's end, {made:.1f} s to its model", flush=True)
+    what = f"resumed at step {step:,}" if step else "new run"
+    print(
+        f"{what}: {seconds:.1f} s from the command to the end of its first step, {made:.1f} s to its model", flush=True
+    )
 
 
 def first_step(command: list[str]) -> tuple[float, float]:
@@ -243,7 +251,7 @@ def first_step(command: list[str]) -> tuple[float, float]:
     process.terminate()
     process.communicate(timeout=600)
     if process.returncode != STOPPED:
-        raise SystemExit(f"the training ended with status {process.returncode}")
+        raise SystemExit(f"training ended with status {process.returncode}")
     return seconds, made
 
 

@@ -216,9 +216,9 @@ def _tell(message: str) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path, help="the folder of a trained run")
-    parser.add_argument("--source", type=Path, required=True, help="the text to translate, a sentence a line")
-    parser.add_argument("--reference", type=Path, help="its translation, to have BLEU in the table")
+    parser.add_argument("run", type=Path, help="folder of a trained run")
+    parser.add_argument("--source", type=Path, required=True, help="file to translate, one sentence per line")
+    parser.add_argument("--reference", type=Path, help="its translation, for BLEU in the table")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, metavar="ENGINE")
     parser.add_argument("--beam-sizes", nargs="+", type=int, default=[4, 1])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[32, 8, 1])
@@ -226,14 +226,18 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5, help="timed passes of each engine")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--streams", type=int, default=2, help="batches at once, which share the threads")
-    parser.add_argument("--gpu", action="store_true", help="on the GPU; the engines: tf_transformer and CTranslate2")
+    parser.add_argument(
+        "--gpu", action="store_true", help="use the GPU; for the engines tf_transformer and CTranslate2"
+    )
     parser.add_argument("--onednn", type=int, choices=(0, 1), default=0, help="TF_ENABLE_ONEDNN_OPTS")
-    parser.add_argument("--sentences", type=int, help="at most so many, evenly over the lengths")
-    parser.add_argument("--single-sentences", type=int, default=200, help="the same, where they go one at a time")
-    parser.add_argument("--models", type=Path, help="keeps the engines' models here, and takes those that are here")
-    parser.add_argument("--output", type=Path, help="writes all figures here as JSON")
+    parser.add_argument("--sentences", type=int, help="maximum number of sentences, spread evenly over the lengths")
+    parser.add_argument(
+        "--single-sentences", type=int, default=200, help="the same for translation one sentence at a time"
+    )
+    parser.add_argument("--models", type=Path, help="folder that keeps the engines' models for later calls")
+    parser.add_argument("--output", type=Path, help="JSON file for all figures")
     venv = Path(__file__).parents[1]
-    parser.add_argument("--python", default=str(venv / ".venv/bin/python"), help="for the SavedModels")
+    parser.add_argument("--python", default=str(venv / ".venv/bin/python"), help="Python for the SavedModels")
     parser.add_argument("--opennmt-python", default=str(venv / ".venv-opennmt/bin/python"))
     parser.add_argument("--peers-python", default=str(venv / ".venv-peers/bin/python"))
     arguments = parser.parse_args()
@@ -241,7 +245,9 @@ def parse_arguments() -> argparse.Namespace:
     arguments.engines = arguments.engines or engines
     for name in arguments.engines:
         if name not in engines:
-            parser.error(f"{name}: not {'with' if arguments.gpu else 'without'} --gpu; choose of {', '.join(engines)}")
+            parser.error(
+                f"{name}: not {'with' if arguments.gpu else 'without'} --gpu; choose from {', '.join(engines)}"
+            )
     for name, engine in ((name, ENGINES[name]) for name in arguments.engines):
         python = {"own": arguments.python, "opennmt": arguments.opennmt_python, "peers": arguments.peers_python}
         if not Path(python[engine.python]).exists():

@@ -70,7 +70,7 @@ def write_plain_weights(model: Transformer, tokenizers: TokenizerPair, folder: P
     unlike = [name for name, value in PLAIN.items() if getattr(model, name, value) != value]
     if unlike or not isinstance(model, Transformer):
         raise SystemExit(
-            "only the paper's model with share_embeddings: all can be carried over to OpenNMT-tf and Marian; this "
+            "only the paper's model with share_embeddings: all can be converted for OpenNMT-tf and Marian; this "
             f"{type(model).__name__} differs{' in ' * bool(unlike)}{', '.join(unlike)}: leave these two out with "
             "--engines"
         )

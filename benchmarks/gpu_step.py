@@ -28,10 +28,10 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, default="base")
     parser.add_argument("--xla", action="store_true", help="compile the step, as training.jit_compile does")
     parser.add_argument("--precision", default="mixed_bfloat16")
-    parser.add_argument("--positions", type=int, default=25_000, help="positions on a side of a batch")
-    parser.add_argument("--batches", type=int, default=8, help="in a pass")
+    parser.add_argument("--positions", type=int, default=25_000, help="positions per side of a batch")
+    parser.add_argument("--batches", type=int, default=8, help="batches per pass")
     parser.add_argument("--passes", type=int, default=5)
-    parser.add_argument("--output", type=Path, help="a file for the figures as JSON")
+    parser.add_argument("--output", type=Path, help="JSON file for the figures")
     arguments = parser.parse_args()
 
     gpu = bool(tf.config.list_physical_devices("GPU"))
@@ -59,7 +59,7 @@ def main() -> None:
         return time.perf_counter() - began
 
     first = seconds()
-    print(f"first pass, with tracing{' and compiling' if arguments.xla else ''}: {first:.1f} s", flush=True)
+    print(f"first pass, including tracing{' and compiling' if arguments.xla else ''}: {first:.1f} s", flush=True)
     steps = [seconds() / arguments.batches for _ in range(arguments.passes)]
     figures = {
         "size": arguments.size,
@@ -73,7 +73,7 @@ def main() -> None:
     }
     if gpu:
         figures["peak_mib"] = tf.config.experimental.get_memory_info("GPU:0")["peak"] / 2**20
-    memory = f", most memory {figures['peak_mib']:,.0f} MiB" if gpu else ""
+    memory = f", peak memory {figures['peak_mib']:,.0f} MiB" if gpu else ""
     print(
         f"{arguments.size}, {arguments.precision}, {'XLA' if arguments.xla else 'no XLA'}: "
         f"{1000 * median(steps):.1f} ms a step ({1000 * min(steps):.1f} to {1000 * max(steps):.1f}), "

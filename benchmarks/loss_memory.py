@@ -13,11 +13,11 @@ ROWS = 32
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vocabularies", nargs="+", type=int, default=[8_000, 37_000, 100_000])
-    parser.add_argument("--tokens", type=int, default=2048, help=f"target tokens in a batch, a multiple of {ROWS}")
+    parser.add_argument("--tokens", type=int, default=2048, help=f"target tokens per batch, a multiple of {ROWS}")
     parser.add_argument("--d-model", type=int, default=256)
     arguments = parser.parse_args()
     if arguments.tokens % ROWS:
-        parser.error(f"--tokens: a multiple of {ROWS}")
+        parser.error(f"--tokens: must be a multiple of {ROWS}")
 
     print(f"{arguments.tokens} target tokens, d_model {arguments.d_model}, float32; MB beyond the built model, peak\n")
     print("| vocabulary | the logits | the matrix | a step over logits | a step that projects |")

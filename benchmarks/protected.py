@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--unprotected", action="store_true", help="also translate without protection")
-    parser.add_argument("--show", type=int, default=0, help="translations to print")
+    parser.add_argument("--show", type=int, default=0, help="number of translations to print")
     arguments = parser.parse_args()
 
     sources, references = (lines_of(arguments.data / f"{arguments.test}.{side}") for side in ("en", "de"))
@@ -183,7 +183,7 @@ def main() -> None:
                 for texts, wanted in zip(found, (expected, reference, reference), strict=True)
             )
             print(
-                f"  {len(cases):,} sentences in which one takes a word's place: BLEU of the whole {in_place_of:.2f}; "
+                f"  {len(cases):,} sentences in which one replaces a word: BLEU of the whole {in_place_of:.2f}; "
                 f"with the word as a term {of_terms:.2f}, of the untouched sentences {untouched:.2f}",
                 flush=True,
             )

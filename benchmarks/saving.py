@@ -48,7 +48,7 @@ def measure(vocabulary: int, arguments: dict) -> tuple[int, int, list[tuple[floa
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    print("| model | parameters | a state, MiB | training waits, s | of a minute | the state lies there after, s |")
+    print("| model | parameters | state, MiB | training waits, s | share of a minute | state on disk after, s |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, (vocabulary, arguments) in MODELS.items():
         parameters, size, seconds = measure(vocabulary, arguments)

@@ -160,7 +160,9 @@ def work(steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--measure", nargs="*", type=int, metavar="PROCESSES", help="time so many processes instead")
+    parser.add_argument(
+        "--measure", nargs="*", type=int, metavar="PROCESSES", help="numbers of processes to time instead"
+    )
     parser.add_argument("--steps", type=int, default=20, help="timed steps")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

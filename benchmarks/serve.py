@@ -154,15 +154,17 @@ def tell(message: str) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", type=Path, help="the folder of a version of a SavedModel")
-    parser.add_argument("--source", type=Path, required=True, help="sentences, one a line")
-    parser.add_argument("--libretranslate", type=Path, help="the same model as a package for it, FILE.argosmodel")
+    parser.add_argument("model", type=Path, help="folder of a version of a SavedModel")
+    parser.add_argument("--source", type=Path, required=True, help="file of sentences, one per line")
+    parser.add_argument(
+        "--libretranslate", type=Path, help="the same model as a package for Argos Translate, FILE.argosmodel"
+    )
     python = Path(__file__).parents[1] / ".venv-libretranslate/bin/python"
-    parser.add_argument("--libretranslate-python", type=Path, default=python, help="has LibreTranslate")
+    parser.add_argument("--libretranslate-python", type=Path, default=python, help="Python with LibreTranslate")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64, 256])
-    parser.add_argument("--seconds", type=float, default=15, help="of each server, number of clients and round")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds that count; one more comes before them")
-    parser.add_argument("--output", type=Path, help="writes all figures there as JSON")
+    parser.add_argument("--seconds", type=float, default=15, help="seconds per server, number of clients and round")
+    parser.add_argument("--rounds", type=int, default=3, help="measured rounds, after one to warm up")
+    parser.add_argument("--output", type=Path, help="JSON file for all figures")
     return parser.parse_args()
 
 

@@ -235,10 +235,10 @@ class Endurance:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", type=Path, help="the folder of a version of a SavedModel")
-    parser.add_argument("--source", type=Path, required=True, help="good sentences, one a line")
+    parser.add_argument("model", type=Path, help="folder of a version of a SavedModel")
+    parser.add_argument("--source", type=Path, required=True, help="file of good sentences, one per line")
     parser.add_argument("--seconds", type=float, default=FULL_RUN)
-    parser.add_argument("--odd", type=int, default=10_000, help="odd texts")
+    parser.add_argument("--odd", type=int, default=10_000, help="number of odd texts")
     return parser.parse_args()
 
 

@@ -168,12 +168,12 @@ def put_under_load(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", type=Path, help="a SavedModel's folder")
-    parser.add_argument("--source", type=Path, required=True, help="good texts, one a line")
+    parser.add_argument("model", type=Path, help="folder of a SavedModel")
+    parser.add_argument("--source", type=Path, required=True, help="file of good texts, one per line")
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--warm-up", type=float, default=1, help="minutes before anything counts")
+    parser.add_argument("--warm-up", type=float, default=1, help="minutes to warm up, which do not count")
     parser.add_argument("--threads", type=int, default=8)
-    parser.add_argument("--requests", type=int, default=200, help="different requests")
+    parser.add_argument("--requests", type=int, default=200, help="number of different requests")
     arguments = parser.parse_args()
     texts = arguments.source.read_text(encoding="utf-8").splitlines()
     answer = load_model(arguments.model)

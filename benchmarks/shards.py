@@ -46,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--lines", type=int, default=20_000, help="lines; a shorter file is repeated")
+    parser.add_argument("--lines", type=int, default=20_000, help="number of lines; a shorter file is repeated")
     parser.add_argument("--engine", default="tensorflow")
     parser.add_argument("--beam-size", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
@@ -88,7 +88,7 @@ def main() -> None:
             after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             print(
                 f"round {number + 1}: alone {alone[-1][0]:.1f} s ({alone[-1][1]:.1f} of processors), in shards "
-                f"{in_shards[-1][0]:.1f} s ({in_shards[-1][1]:.1f}); peak of memory {before / 1024:,.0f} MiB before, "
+                f"{in_shards[-1][0]:.1f} s ({in_shards[-1][1]:.1f}); peak memory {before / 1024:,.0f} MiB before, "
                 f"{after / 1024:,.0f} after",
                 flush=True,
             )

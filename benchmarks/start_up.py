@@ -59,11 +59,11 @@ class Cost(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path, help="a SavedModel's folder")
+    parser.add_argument("model", type=Path, help="folder of a SavedModel")
     parser.add_argument("--ctranslate2", type=Path, help="the same model, exported in CTranslate2's format")
-    parser.add_argument("--beside", type=Path, help="another checkout of the package")
-    parser.add_argument("--lines", type=Path, help="a file of sentences")
-    parser.add_argument("--times", type=int, default=7, help="runs of each command, of which the median is told")
+    parser.add_argument("--beside", type=Path, help="another checkout of the package, to compare with")
+    parser.add_argument("--lines", type=Path, help="file of sentences")
+    parser.add_argument("--times", type=int, default=7, help="runs of each command; the median is reported")
     arguments = parser.parse_args()
     checkouts = {"": HERE, **({f"{arguments.beside}: ": arguments.beside.resolve()} if arguments.beside else {})}
     costs: dict[str, list[Cost]] = {}

@@ -20,16 +20,16 @@ STEPS = 20
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path, help="the folder of a trained run")
+    parser.add_argument("run", type=Path, help="folder of a trained run")
     parser.add_argument("--positions", nargs="+", type=int, default=[50, 200])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--beam-size", type=int, default=1)
-    parser.add_argument("--source-length", type=int, default=16, help="tokens of each source sentence")
+    parser.add_argument("--source-length", type=int, default=16, help="tokens per source sentence")
     parser.add_argument("--runs", type=int, default=31, help="timed runs at each position")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     if min(arguments.positions) < STEPS // 2:
-        parser.error(f"--positions: at least {STEPS // 2}")
+        parser.error(f"--positions: give at least {STEPS // 2}")
     tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
     tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
 

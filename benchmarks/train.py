@@ -198,7 +198,7 @@ class Benchmark:
         results = [result for _, result in running]
         for result in results:
             if result.first_loss is not None and not result.rounds[-1]["loss"] < result.first_loss:
-                raise SystemExit(f"{result.engine}: the loss has not fallen: {result.first_loss} {result.rounds}")
+                raise SystemExit(f"{result.engine}: the loss has not decreased: {result.first_loss} {result.rounds}")
         return [self._fastest(engine, results, failures[engine]) for engine in self.arguments.engines]
 
     def _settings(self) -> Iterator[tuple[str, str]]:
@@ -210,7 +210,7 @@ class Benchmark:
     def _fastest(self, engine: str, results: list[TrainingResult], failures: dict[str, str]) -> TrainingResult:
         settings = [result for result in results if result.engine == engine]
         if not settings:
-            raise SystemExit(f"{engine}: no setting of it works: {failures}")
+            raise SystemExit(f"{engine}: none of its settings works: {failures}")
         best = max(settings, key=lambda result: median(result.rates))
         best.tried = {result.setting: median(result.rates) for result in settings} | failures
         return best
@@ -261,26 +261,33 @@ def _tell(message: str) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("recipe", type=Path, help="names the corpus and its tokenizer, such as train/recipes/demo.yaml")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a setting of it")
+    parser.add_argument(
+        "recipe", type=Path, help="recipe with the corpus and tokenizer, such as train/recipes/demo.yaml"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a setting of the recipe"
+    )
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, metavar="ENGINE")
     parser.add_argument(
-        "--settings", nargs="+", metavar="SETTING", help="takes these alone where an engine has them, such as XLA"
+        "--settings",
+        nargs="+",
+        metavar="SETTING",
+        help="only these settings, of the engines that have them, such as XLA",
     )
-    parser.add_argument("--batch-tokens", type=int, help="most positions on a side of a batch")
-    parser.add_argument("--batches", type=int, help="how many make a round")
+    parser.add_argument("--batch-tokens", type=int, help="maximum positions per side of a batch")
+    parser.add_argument("--batches", type=int, help="batches per round")
     parser.add_argument("--rounds", type=int, help="timed rounds of each engine")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--gpu", action="store_true", help="trains on the GPU, with the engines that can")
+    parser.add_argument("--gpu", action="store_true", help="train on the GPU, with the engines that support it")
     parser.add_argument(
         "--precision",
         choices=LOSS_TOLERANCE,
         default="float32",
-        help="in others than float32 OpenNMT-tf and JoeyNMT are left out",
+        help="except in float32, OpenNMT-tf and JoeyNMT are left out",
     )
-    parser.add_argument("--folder", type=Path, help="keeps batches, weights and logs here")
-    parser.add_argument("--output", type=Path, help="writes all figures here as JSON")
+    parser.add_argument("--folder", type=Path, help="folder for batches, weights and logs")
+    parser.add_argument("--output", type=Path, help="JSON file for all figures")
     root = Path(__file__).parents[1]
     parser.add_argument("--own-python", default=str(root / ".venv/bin/python"))
     for name in "opennmt", "peers", "joeynmt":
@@ -293,9 +300,9 @@ def parse_arguments() -> argparse.Namespace:
     arguments.engines = arguments.engines or [name for name in engines if name not in unable]
     for name in arguments.engines:
         if name not in engines:
-            parser.error(f"{name}: it has no setting for --gpu; {', '.join(engines)} have")
+            parser.error(f"{name}: it has no setting for --gpu; {', '.join(engines)} do")
         if name in unable:
-            parser.error(f"{name}: it trains in float32 alone; leave it out of --engines, or --precision")
+            parser.error(f"{name}: it only trains in float32; leave it out of --engines, or leave out --precision")
         for setting in engines[name].values():
             python = getattr(arguments, f"{setting.python}_python")
             if not Path(python).exists():

@@ -90,7 +90,7 @@ def test_a_trial_of_other_options_leaves_the_training_s_scores(command, run):
     with renewed(run):
         run.write_scores({"source": "a.en", **identity(run.best), "beam_size": 1, "bleu": 50.0, "sentences": 3})
     assert facts_of(command, run.path) == before and before["comparison"]
-    assert "| bleu | 12.5 |" in run.card.read_text() and "other options" not in run.card.read_text()
+    assert "| bleu | 12.5 |" in run.card.read_text() and "options other" not in run.card.read_text()
 
 
 def test_of_what_the_training_did_not_score_others_are_told_with_their_options(command, run):
@@ -99,7 +99,7 @@ def test_of_what_the_training_did_not_score_others_are_told_with_their_options(c
     run.write_scores(trial)
     assert facts_of(command, run.path)["scores"] == {"source": "a.en", "bleu": 50.0, "decoding": {"beam_size": 1}}
     page = command("card", str(run.path)).out.decode()
-    assert "\nScored with other options than those under Decoding: beam_size 1.\n" in page
+    assert "\nScored with options other than those under Decoding: beam_size 1.\n" in page
     run.write_scores({"source": "a.en", **identity(run.average), "alpha": 0.6, "bleu": 12.5})
     run.write_scores(trial)
     assert facts_of(command, run.path)["scores"] == {"source": "a.en", "bleu": 12.5}

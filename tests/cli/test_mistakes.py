@@ -25,7 +25,7 @@ MISTAKES = {
     ),
     "translate: an ensemble of an export": (
         ["translate", "{}/run", "{}/versions/3", "{}/pairs.en"],
-        ["{}/versions/3: a SavedModel, and an ensemble is made of runs", "export RUN RUN DEST"],
+        ["{}/versions/3: a SavedModel, but an ensemble is made from runs", "export RUN RUN DEST"],
     ),
     "translate: an ensemble with CTranslate2": (
         ["translate", "{}/run", "{}/run", "--engine", "ctranslate2"],

@@ -85,7 +85,7 @@ def test_one_mistake_is_told_before_data_is_read(origin, tmp_path, changes, told
         ("[encoder, decoder]", None),  # so that it alone learns
         ("[tree_state, tree]", "no tree; choose from"),
         ("[tree_state/lost]", "no tree_state/lost; choose from tree_state/last"),
-        ("[encoder, decoder, tree_state]", "nothing is left to train"),
+        ("[encoder, decoder, tree_state]", "leaves nothing to train"),
     ],
 )
 def test_the_state_of_the_tree_may_be_frozen_or_learn_alone(frozen, told):

@@ -52,5 +52,5 @@ def test_heads_must_divide_the_width_unless_their_widths_are_given(case, missing
 @pytest.mark.parametrize("cls", [Encoder, Decoder])
 def test_a_shared_embedding_of_other_sizes_is_refused(cls):
     for vocab_size, d_model in ((21, 8), (20, 16)):
-        with pytest.raises(ValueError, match=f"embedding must be .* got one of {vocab_size} times {d_model}"):
+        with pytest.raises(ValueError, match=f"embedding must have .* got {vocab_size} and {d_model}"):
             cls(**STACK, vocab_size=20, embedding=TokenEmbedding(vocab_size, d_model))

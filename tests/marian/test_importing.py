@@ -224,7 +224,7 @@ def test_older_files_hold_copies_and_positions(joint, tmp_path):
     for one, other in zip(load_model(run.path).get_weights(), load_model(joint.run.path).get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     for name, told in (
-        ("lm_head.weight", "lm_head.weight is not"),
+        ("lm_head.weight", "lm_head.weight differs from"),
         ("model.encoder.embed_positions.weight", "sinusoids"),
     ):
         save_file(weights | copies | {name: copies[name] + 1}, folder / "model.safetensors")
@@ -271,7 +271,7 @@ def test_half_precision_is_read(joint, tmp_path, dtype):
         ({"renormalize_logits": "yes"}, "renormalize_logits is 'yes'; it must be true or false"),
         ({"d_model": 8}, "has shape"),
         ({"encoder_layers": 3}, "no model.encoder.layers.2"),
-        ({"encoder_layers": 1}, "is no weight of a MarianMT model"),
+        ({"encoder_layers": 1}, "is not a weight of a MarianMT model"),
     ],
     ids=lambda value: next(iter(value)) + str(next(iter(value.values()))) if isinstance(value, dict) else "",
 )
@@ -305,10 +305,10 @@ def test_all_missing_files_are_told_in_a_line(tmp_path):
     with pytest.raises(UserError) as raised:
         import_marian(tmp_path, tmp_path / "run")
     names = "vocab.json, source.spm, target.spm, model.safetensors or pytorch_model.bin"
-    assert str(raised.value) == f"{tmp_path}: without {names}; copy the whole folder of the model"
+    assert str(raised.value) == f"{tmp_path}: missing {names}; copy the whole folder of the model"
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {}}')
     with pytest.raises(
-        UserError, match=r"^[^\n]*index\.json: the weights are in several files, [^\n]*max_shard_size[^\n]*$"
+        UserError, match=r"^[^\n]*index\.json: the weights are split into several files, [^\n]*max_shard_size[^\n]*$"
     ):
         import_marian(tmp_path, tmp_path / "run")
     (tmp_path / "model.bin").touch()
@@ -347,7 +347,7 @@ def test_the_vocabulary_must_be_the_models(joint, tmp_path):
         import_marian(folder, tmp_path / "run")
     del vocabulary["<pad>"]
     (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
-    with pytest.raises(UserError, match="pieces, but config.json asks"):
+    with pytest.raises(UserError, match="pieces, but config.json needs"):
         import_marian(folder, tmp_path / "run")
 
 

@@ -145,7 +145,7 @@ def test_no_other_name_is_found(tmp_path, name):
     module, function = name.split()
     path = tmp_path / "pytorch_model.bin"
     write_zip(path, f"c{module}\n{function}\n(S'1'\ntR.".encode(), {})
-    with pytest.raises(UserError, match=f"asks for {module}.{function}"):
+    with pytest.raises(UserError, match=f"uses {module}.{function}"):
         read_pickled(path)
 
 

@@ -15,7 +15,7 @@ def test_the_example_of_the_paper():
 def test_a_word_without_a_tag_is_refused_where_tags_are_written():
     tree = read_tree("(S (NP (DT a) ( dog)))")
     assert linearise(tree) == ["(S", "(NP", "XX", "XX", ")NP", ")S"]
-    with pytest.raises(UserError, match="the word 'dog' in .* has no tag: give each word one"):
+    with pytest.raises(UserError, match="the word 'dog' in .* has no tag: give each word a tag"):
         linearise(tree, tags=True)
 
 
@@ -37,5 +37,5 @@ def test_there_and_back_on_all_of_craft(craft, file, number):
 @pytest.mark.parametrize("text", ["( (S (NN a)))", "(S ( (NN a) (NN b)))"])
 def test_an_unlabelled_constituent_is_refused(text):
     tree = read_tree(f"(S {text})")
-    with pytest.raises(UserError, match="without label"):
+    with pytest.raises(UserError, match="without a label"):
         linearise(tree)

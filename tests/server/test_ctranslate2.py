@@ -42,7 +42,7 @@ def test_it_answers_in_both_interfaces(url):
 @pytest.mark.parametrize(
     ("source", "target", "why"),
     [
-        ("en", "de", "a CTranslate2 model has its export's options"),
+        ("en", "de", "a CTranslate2 model uses its export's options"),
         ("und", "und", "the model has no signature translate_with_options; leave protect out"),  # the SavedModel
     ],
 )

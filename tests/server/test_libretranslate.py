@@ -113,7 +113,7 @@ def test_html_keeps_its_tags(client):
         ({"q": {"a": "b"}}, "q must be a string"),
         ({"q": ["a"] * 257}, "257 texts; at most 256"),
         ({"q": "a" * 20_001}, "20,001 characters; at most 20,000"),
-        ({"q": "house " * 100}, "is longer than the model takes"),
+        ({"q": "house " * 100}, "is too long for the model"),
         ({"q": "\ud800"}, "surrogate"),
     ],
 )

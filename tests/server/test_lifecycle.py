@@ -256,7 +256,7 @@ def test_new_versions_are_taken_up_after_whatever_failed(monkeypatch, caplog):
 
     within(lambda: asyncio.run(watched()))
     assert model.number == 2
-    assert "that the server is ready can't be printed: Broken pipe" in caplog.text
+    assert "can't print that the server is ready: Broken pipe" in caplog.text
     assert "RuntimeError: can't start new thread" in caplog.text
 
 

@@ -297,6 +297,6 @@ def test_more_sentences_than_may_wait_are_refused(client, asked):
     answer = client.post("/translate", json={**ASKED, **asked})
     assert (answer.status_code, answer.json()) == (
         413,
-        {"error": "the request has more sentences than may wait; split it"},
+        {"error": "the request has more sentences than the queue can hold; split it"},
     )
     assert fine(client)

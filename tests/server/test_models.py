@@ -149,7 +149,7 @@ def test_after_a_version_that_fails_a_later_one_is_taken_up(tmp_path, monkeypatc
     ):
         until(f"http://127.0.0.1:{port}/health/ready", 200)
         put(tmp_path / "2")
-        eventually(lambda: "can't be served (out of order); version 1 stays" in caplog.text)
+        eventually(lambda: "can't be served (out of order); keeping version 1" in caplog.text)
         assert model.number == 1
         put(tmp_path / "3")
         eventually(lambda: model.number == 3)

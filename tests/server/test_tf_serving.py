@@ -112,7 +112,7 @@ def nested(value, depth):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"signature_name": "detokenize", "inputs": [[5, 6], [7]]}, "another size"),
+        ({"signature_name": "detokenize", "inputs": [[5, 6], [7]]}, "differs in size"),
         ({"signature_name": "detokenize", "inputs": [[10**6]]}, "Invalid id: 1000000"),
         ({"signature_name": "detokenize", "inputs": [[10**30]]}, "too large for int32"),
         ({"instances": [{"b64": "?"}]}, "base64"),

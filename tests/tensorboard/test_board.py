@@ -49,7 +49,7 @@ def test_it_writes_at_the_first_epoch_and_every_so_many_after(tmp_path, every, s
 
 @pytest.mark.parametrize("every", [0, -1])
 def test_every_must_be_a_number_of_epochs(tmp_path, every):
-    with pytest.raises(ValueError, match=f"every is {every}; give a whole number from 1 up"):
+    with pytest.raises(ValueError, match=f"every is {every}; give a whole number of at least 1"):
         AttentionBoard(["a"], attend, tmp_path, every)
 
 

@@ -143,7 +143,7 @@ def test_lines_begin_at_a_weight_that_can_be_chosen(tab, new_page, log_dir):
     _, _, expected = weights_of(log_dir, TAGS[0], STEPS[-1])
     weights = expected["cross"][1].astype(np.float32)
     paths, told = frame.locator(".lines path"), frame.locator(".threshold .told")
-    slider = frame.get_by_role("slider", name="Least weight of a line")
+    slider = frame.get_by_role("slider", name="Minimum weight of a line")
 
     def count(least):
         number = int((weights >= least).sum())
@@ -162,7 +162,7 @@ def test_lines_begin_at_a_weight_that_can_be_chosen(tab, new_page, log_dir):
     other.goto(page.url)
     expect(other.frame_locator("iframe:visible").locator(".lines path")).to_have_count(count(0.19)[0])
     slider.press("End")
-    expect(told).to_have_text(f"no line: the largest weight is {weights.max():.2f}")
+    expect(told).to_have_text(f"no lines: the largest weight is {weights.max():.2f}")
     slider.press("Home")
     expect(paths).to_have_count(count(0.01)[0])
 
@@ -249,7 +249,7 @@ def test_pieces_are_shown_as_words_and_what_goes_on_with_them(tmp_path, new_page
     drawn = page.locator(".picture text:has(title)").evaluate_all("nodes => nodes.map(node => node.lastChild.data)")
     assert drawn == [*texts, *texts]
     dots = any(text.startswith("·") for text in texts)
-    expect(page.locator(".legend", has_text="· no blank before the token")).to_have_count(int(dots))
+    expect(page.locator(".legend", has_text="· no space before the token")).to_have_count(int(dots))
 
 
 def test_the_page_has_no_control_without_effect(tmp_path, new_page):

@@ -29,7 +29,7 @@ def test_runs_tags_and_steps(plugin):
     assert listing["runs"]["long"] == {"a long one": [0]}
     assert listing["runs"]["damaged"] == {"first": [0]}
     ((file, what),) = listing["damaged"].items()
-    assert file.startswith("damaged/events.out.tfevents") and "what stands before is shown" in what
+    assert file.startswith("damaged/events.out.tfevents") and "what comes before is shown" in what
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -242,7 +242,7 @@ def test_a_damaged_file_that_is_whole_again_or_gone_is_no_longer_named(tmp_path,
         listing = get(plugin, "/runs").json
         return list(listing["runs"].get("run", {})), list(listing["damaged"].values())
 
-    damaged = [f"damaged at byte {start:,}; what stands before is shown"]
+    damaged = [f"damaged at byte {start:,}; what comes before is shown"]
     before = ["a"][: max(0, good - 1)]  # the first record is the file's version
     for size in (start + 100, len(content)):  # a copy under way, and one with its full length from the beginning
         assert listed(content[:start].ljust(size, b"\0")) == (before, damaged)

@@ -68,9 +68,9 @@ def test_long_sides_are_cut_with_notice():
         ({"cross": np.ones((1, 1, 2, 1))}, r"shape \(1, 1, 2, 1\); expected \(layers, heads, 1, 2\)"),
         ({"cross": np.ones((1, 1, 2))}, r"expected \(layers, heads, 1, 2\)"),
         ({"cross": np.ones((0, 1, 1, 2))}, r"shape \(0, 1, 1, 2\)"),
-        ({"cross": np.full((1, 1, 1, 2), np.nan)}, "not from 0 to 1"),
-        ({"cross": np.full((1, 1, 1, 2), -0.1)}, "not from 0 to 1"),
-        ({"cross": np.full((1, 1, 1, 2), 3.0)}, "not from 0 to 1"),
+        ({"cross": np.full((1, 1, 1, 2), np.nan)}, "outside 0 to 1"),
+        ({"cross": np.full((1, 1, 1, 2), -0.1)}, "outside 0 to 1"),
+        ({"cross": np.full((1, 1, 1, 2), 3.0)}, "outside 0 to 1"),
     ],
 )
 def test_what_is_no_attention_is_refused(attention, message):

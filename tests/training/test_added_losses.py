@@ -27,7 +27,7 @@ def test_regularizers_count():
     expected = without + 0.5 * float(np.sum(np.square(weight)))
     assert model.test_on_batch(*batch(), return_dict=True)["loss"] == pytest.approx(expected, rel=1e-5)
     model.gradient_accumulation = 2
-    with pytest.raises(ValueError, match="parallel_parts can't do regularizers and add_loss"):
+    with pytest.raises(ValueError, match="parallel_parts don't support regularizers and add_loss"):
         model.train_on_batch(*batch())
 
 
@@ -44,7 +44,7 @@ def test_what_a_layer_adds_in_its_call_counts_from_the_first_step_on(graph, over
     assert ours[0][0]["loss"] > over_logits["all"][0][0]["loss"] + 0.01
     for parts in ({"parts": 2}, {"beside": 2}):
         model = compiled(activity=activity, graph=graph, **parts)
-        with pytest.raises(ValueError, match="parallel_parts can't do regularizers and add_loss"):
+        with pytest.raises(ValueError, match="parallel_parts don't support regularizers and add_loss"):
             model.train_on_batch(*batch())
 
 

@@ -30,8 +30,8 @@ def test_all_that_is_in_a_layer_is_frozen_and_nothing_else(model):
         (["encode"], "the model has no encode; choose from encoder, decoder, projection"),
         (["encoder/layer_2"], "no encoder/layer_2; choose from encoder/embedding, encoder/layer_0, encoder/layer_1"),
         (["projection", "layer"], "the model has no layer; choose from"),
-        (["encoder", "decoder", "projection"], "nothing is left to train"),
-        ("encoder", r"layers is one string; give a list of them: \['encoder'\]"),
+        (["encoder", "decoder", "projection"], "leaves nothing to train"),
+        ("encoder", r"layers is a string; give a list: \['encoder'\]"),
     ],
 )
 def test_what_can_not_be_frozen_is_told(model, layers, told):
@@ -55,7 +55,7 @@ def test_what_is_frozen_stays_so_in_a_file_with_all_that_the_optimizer_has_learn
         assert [weight.trainable for weight in other.weights] == [weight.trainable for weight in model.weights]
         assert freeze(loaded, ["encoder"]) == count  # again
         model = loaded
-    with pytest.raises(UserError, match="nothing is left to train"):
+    with pytest.raises(UserError, match="leaves nothing to train"):
         freeze(model, ["decoder", "projection"])
     for weight in model.weights:
         weight.trainable = True

@@ -58,7 +58,7 @@ def test_a_fault_is_told_though_the_text_can_t_be_read(tmp_path):
         faults.check()
     assert told == ["step 7: the loss is nan; looking for its pairs in data.train"]
     message = str(error.value)
-    assert message.startswith(f"step 7: the loss is nan (its pairs can't be told: {source} has changed")
+    assert message.startswith(f"step 7: the loss is nan (its pairs can't be identified: {source} has changed")
     assert message.endswith(ADVICE) and "\n" not in message and not report.exists()
 
 

@@ -28,13 +28,15 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,  # what looks like the beginning of an option here may be one of theirs
     )
     parser.add_argument("model", metavar="MODEL", help="folder of the model, on each worker")
-    parser.add_argument("source", metavar="INPUT", help="file of sentences, one per line, on any file system of Beam's")
-    parser.add_argument("output", metavar="OUTPUT", help="what the names of the files written begin with")
+    parser.add_argument(
+        "source", metavar="INPUT", help="file of sentences, one per line, on any file system that Beam supports"
+    )
+    parser.add_argument("output", metavar="OUTPUT", help="beginning of the output files' names")
     parser.add_argument("--engine", default="tensorflow", choices=ENGINES)
     parser.add_argument("--beam-size", type=int, help="beam size; 1 is greedy search")
     parser.add_argument("--alpha", type=float, help="exponent of the length penalty")
-    parser.add_argument("--batch-size", type=at_least_one, default=64, help="sentences at once")
-    parser.add_argument("--shard-lines", type=at_least_one, default=SHARD_LINES, help="lines in a shard")
+    parser.add_argument("--batch-size", type=at_least_one, default=64, help="sentences per batch")
+    parser.add_argument("--shard-lines", type=at_least_one, default=SHARD_LINES, help="lines per shard")
     parser.add_argument(
         "--cut", action="store_true", help="cut sentences that are too long, instead of setting them aside"
     )

@@ -37,12 +37,12 @@ def beam_search(
     no_repeat_ngram_size: Any = 0,
     length_offset: float = 5.0,
 ) -> tuple[Any, ...]:
-    """Finds translations of a high `log P / ((5 + length) / 6)^alpha`, several hypotheses of each row side by side.
+    """Finds translations with a high `log P / ((5 + length) / 6)^alpha`, following several hypotheses of each row.
 
     At each step the `beam_size` likeliest continuations of a row's hypotheses are kept. Those that end with the closing
-    token are finished; the others go on. A row is done once no hypothesis that goes on could come before the finished
-    ones, were each of its further tokens certain. With one beam this is greedy search. A row's outcome depends on that
-    row alone. The padding token is never chosen.
+    token are finished; the others continue. A row is done once no hypothesis that continues could come before the
+    finished ones even if each of its further tokens were certain. With one beam this is greedy search. A row's outcome
+    depends on that row alone. The padding token is never chosen.
 
     Args:
         model: gives the next tokens' logits; a `Stepper`, say.
@@ -50,22 +50,22 @@ def beam_search(
         limits: int (rows,), the most tokens a row may get, the closing one counted; a row of limit 0 stays empty.
         start_id: the token that opens a sequence.
         end_id: the token that closes it.
-        beam_size: hypotheses a row that go on at most; an int or a scalar int tensor, like the next three.
+        beam_size: the most hypotheses of a row that continue; an int or a scalar int tensor, like the next three.
         alpha: strength of the length penalty; 0 is none.
-        num_hypotheses: finished hypotheses a row that are returned, at most `beam_size`.
+        num_hypotheses: finished hypotheses returned for each row, at most `beam_size`.
         min_length: the fewest tokens, the closing one counted.
         prefix: int (rows, prefix_len), tokens that the hypotheses must begin with, the closing one not among them; 0
             is padding.
-        grammar: says which tokens a hypothesis may go on with; any unless given.
+        grammar: says with which tokens a hypothesis may continue; any unless given.
         steps: what the cache was started with, for one of fixed size.
         trace: whether to record all hypotheses, a scalar bool; None returns no record at all.
-        no_repeat_ngram_size: n-grams of so many tokens come at most once in a hypothesis; 0 for no such limit.
-        length_offset: what stands in the place of 5 in the length penalty; see `length_penalty`.
+        no_repeat_ngram_size: n-grams of this many tokens occur at most once in a hypothesis; 0 for no such limit.
+        length_offset: replaces the 5 in the length penalty; see `length_penalty`.
 
     Returns:
         The hypotheses, best first: int32 (rows, num_hypotheses, max(limits)), each with its closing token and then
         padding; and their scores, float32 (rows, num_hypotheses), `log P` over the length penalty. What was cut at
-        the limit comes behind what is closed. Where there are fewer, the rest is empty and has score -inf. With
+        the limit comes after what is closed. Where there are fewer, the rest is empty and has score -inf. With
         `steps` the hypotheses are (rows, num_hypotheses, steps), and a third tensor, bool (rows,), says which rows are
         done after so many steps. Unless `trace` is None, the last is the `Record` of all hypotheses that the search
         had, which `read_trace` reads; where `trace` is false it has one step.

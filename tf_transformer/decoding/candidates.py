@@ -96,7 +96,7 @@ def length_penalty(length: Any, alpha: Any, offset: float = 5.0) -> Any:
     Args:
         length: tokens, the closing one counted.
         alpha: 0 for none; the paper has 0.6.
-        offset: what stands in the place of 5, and one more than it in that of 6; with 0 this is `length^alpha`, of
+        offset: replaces the 5, and one more than it the 6; with 0 this is `length^alpha`, of
             which nothing is 1.
 
     Example:

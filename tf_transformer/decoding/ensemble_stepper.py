@@ -53,7 +53,7 @@ class EnsembleStepper:
         return [stepper.start_cache(source_ids, beams, steps) for stepper in self.steppers]
 
     def step(self, ids: Any, position: Any, cache: list[Any], history: Any) -> tuple[Any, list[Any]]:
-        """Works out the mean of the models' log-probabilities at one target position; see `Stepper.step`.
+        """Computes the mean of the models' log-probabilities at one target position; see `Stepper.step`.
 
         Returns:
             The next token's log-probabilities, float32 (batch * beams, target_vocab_size), and the new caches.

@@ -31,8 +31,8 @@ Cache = dict[str, Any]
 class RecurrentStepper:
     """Reads a recurrent model's weights and steps through a target; the steps together equal the model's call.
 
-    Of earlier positions it needs the last one's memory alone. A search keeps account of entries that grow by one for
-    each hypothesis and step, so the cache tells which of them the last ones are: a hypothesis goes on with the memory
+    Of earlier positions it needs only the last one's memory. A search keeps track of entries, which grow by one for
+    each hypothesis and step, so the cache says which of them are the last ones: a hypothesis continues with the memory
     of the one among them that it descends from.
 
     Args:
@@ -104,7 +104,7 @@ class RecurrentStepper:
         }
 
     def step(self, ids: Any, position: Any, cache: Cache, history: Any) -> tuple[Any, Cache]:
-        """Works out the logits of one target position.
+        """Computes the logits of one target position.
 
         Args:
             ids: int (batch * beams,), the tokens at `position`.
@@ -145,7 +145,7 @@ class RecurrentStepper:
         }
 
     def settle(self, cache: Cache, rows: Any | None, entries: Any) -> Cache:
-        """Keeps some rows of a cache, and tells where the search has the last entries now.
+        """Keeps some rows of a cache, and records where the search has the last entries now.
 
         Args:
             cache: as `step` returned it.

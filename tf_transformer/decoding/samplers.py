@@ -16,7 +16,7 @@ class RandomSampler:
     it, and on every backend.
 
     Args:
-        temperature: above 0; at 1 the model's own probabilities, lower prefers the likely ones.
+        temperature: above 0; 1 uses the model's probabilities, lower values favour likely tokens.
         top_p: only the likeliest tokens that have this probability together (Holtzman et al., 2020), never fewer
             than one.
         seed: an int or a scalar int tensor.
@@ -35,7 +35,7 @@ class RandomSampler:
         self.seed = seed
 
     def __call__(self, log_probs: Any, keys: Any, position: Any) -> Any:
-        """Chooses a place in each row.
+        """Chooses a position in each row.
 
         Args:
             log_probs: float (rows, count), from the highest down; -inf is never drawn.

@@ -27,7 +27,7 @@ def shift_right(target_ids: Any, start_id: int) -> Any:
 
 
 def score_tokens(model: SequenceModel | Ensemble, source_ids: Any, target_ids: Any, start_id: int) -> Any:
-    """Works out the log-probability of each token of a translation, given its source and the tokens before it.
+    """Computes the log-probability of each token of a translation, given its source and the tokens before it.
 
     Args:
         model: a built model.

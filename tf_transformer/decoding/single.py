@@ -29,7 +29,7 @@ def greedy_search(
     steps: Any | None = None,
     no_repeat_ngram_size: Any = 0,
 ) -> tuple[Any, ...]:
-    """Decodes a batch, taking the likeliest token at each step, until each row has closed or met its limit.
+    """Decodes a batch, taking the likeliest token at each step, until each row has closed or reached its limit.
 
     A row's outcome depends on that row alone. The padding token is never chosen.
 
@@ -48,7 +48,7 @@ def greedy_search(
     Returns:
         The tokens, int32 (rows, max(limits)), with the closing token and then padding; and each row's
         log-probability, float32 (rows,), the closing token included. With `steps` the tokens are (rows, steps), and a
-        third tensor, bool (rows,), says which rows have closed or met their limit in so many steps.
+        third tensor, bool (rows,), says which rows have closed or reached their limit in this many steps.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -91,7 +91,7 @@ def sample(
     prefix: Any | None = None,
     no_repeat_ngram_size: Any = 0,
 ) -> tuple[Any, Any]:
-    """Decodes a batch, drawing each token among the likeliest ones.
+    """Decodes a batch, drawing each token from the likeliest ones.
 
     Args:
         model: gives the next tokens' logits; a `Stepper`, say.
@@ -100,8 +100,8 @@ def sample(
         start_id: the token that opens a sequence.
         end_id: the token that closes it.
         sampler: chooses a token, such as a `RandomSampler`.
-        keys: uint32 (rows,), what makes one row's draws differ from another's.
-        candidates: among how many of the likeliest tokens is drawn.
+        keys: uint32 (rows,), which make one row's draws differ from another's.
+        candidates: how many of the likeliest tokens to draw from.
         min_length: as `greedy_search` has it.
         prefix: as `greedy_search` has it.
         no_repeat_ngram_size: as `beam_search` has it.

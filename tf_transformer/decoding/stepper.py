@@ -38,7 +38,7 @@ class Stepper:
     """Reads a model's weights and steps through a target with them; the steps together equal the model's call.
 
     Several hypotheses of one sentence (beams) share a cache, which grows by an entry for each of them at every step.
-    `history` tells which entries a hypothesis descends from, so that nothing moves in the cache as hypotheses come and
+    `history` says which entries a hypothesis descends from, so that nothing moves in the cache as hypotheses come and
     go. From time to time `settle` drops the entries that no hypothesis descends from any more.
 
     Args:
@@ -72,9 +72,9 @@ class Stepper:
 
     @property
     def derived(self) -> list[Any]:
-        """What is worked out from the model's weights, a list of tensors; one set in its place is used instead.
+        """What is computed from the model's weights, a list of tensors; a list set in its place is used instead.
 
-        An export holds them, so that no call has to work them out.
+        An export holds them, so that no call has to compute them.
         """
         projection = [] if self.model.share_embeddings == "none" else [self.projection]
         return [*projection, *(each for layer in self.layers for each in (*layer.self_in, *layer.cross_query))]
@@ -122,7 +122,7 @@ class Stepper:
         return cache
 
     def step(self, ids: Any, position: Any, cache: Cache, history: Any) -> tuple[Any, Cache]:
-        """Works out the logits of one target position.
+        """Computes the logits of one target position.
 
         Args:
             ids: int (batch * beams,), the tokens at `position`.

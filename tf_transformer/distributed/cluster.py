@@ -70,7 +70,7 @@ def read_cluster() -> Cluster | None:
             f"TF_CONFIG names the job {other[0]}; only chief and worker are allowed, since all workers train alike"
         )
     if len(jobs.get("chief", [])) > 1:
-        raise UserError("TF_CONFIG has several chiefs; give it one, and the others as workers")
+        raise UserError("TF_CONFIG has several chiefs; keep one, and list the others as workers")
     addresses = [str(address) for job in ("chief", "worker") for address in jobs.get(job, [])]
     for address in addresses:
         host, _, port = address.rpartition(":")

@@ -74,7 +74,7 @@ def multi_worker_strategy(cluster: Cluster) -> tf.distribute.Strategy:
         if "program startup" not in str(error):
             raise
         raise UserError(
-            "TensorFlow has already started in this process and can't connect to other workers any more; call "
+            "TensorFlow has already started in this process and can no longer connect to other workers; call "
             "make_strategy before any other TensorFlow operation"
         ) from None
 
@@ -163,7 +163,7 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable[[], Any]) -
         return value
     if _gathered(strategy, [0])[0, 0]:
         raise UserError(
-            f"{strategy.cluster.name(0)} has found a mistake; read its output, correct what it tells, then give all "
+            f"{strategy.cluster.name(0)} has found a mistake; read its output, correct the mistake, then give all "
             "workers the same command again"
         )
     return function()
@@ -199,7 +199,7 @@ def telling_lost_workers() -> Iterator[None]:
         name = cluster.name(cluster.tasks.index(task)) if task in cluster.tasks else "another worker"
         raise WorkerLost(
             f"{name} has stopped, and the others can't continue without it; read its output, then give all workers the "
-            "same command again: the training resumes from its last validation"
+            "same command again: training resumes from its last validation"
         ) from None
 
 

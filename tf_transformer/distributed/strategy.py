@@ -24,7 +24,7 @@ def make_strategy(distribution: str = "mirrored") -> tf.distribute.Strategy:
             "single": TensorFlow's default, one device.
 
     Raises:
-        UserError: another distribution; or `TF_CONFIG` is wrong.
+        UserError: an unknown distribution; or `TF_CONFIG` is invalid.
         WorkerLost: one of several workers is missing.
 
     Example:

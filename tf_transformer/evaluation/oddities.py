@@ -30,7 +30,7 @@ def share_of_oddities(
     """Counts odd translations, and by the same measure odd references: what is usual in these texts.
 
     Args:
-        sources: the sentences.
+        sources: the source sentences.
         translations: theirs, in the same order.
         references: what they should have been.
 

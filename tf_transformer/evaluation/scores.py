@@ -29,7 +29,7 @@ class NgramCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-    """How near a set of translations is to its references.
+    """How close a set of translations is to its references.
 
     Attributes:
         bleu: corpus BLEU, 0 to 100.
@@ -77,7 +77,7 @@ def score_translations(
     Args:
         hypotheses: the translations, str.
         references: what each of them should have been, str, in the same order.
-        lowercase: whether BLEU and chrF are blind to case.
+        lowercase: whether BLEU and chrF ignore case.
         tokenize: how sacreBLEU splits text for BLEU; "none" for text that is tokenised already.
         smooth_method: what BLEU does about an n-gram order without a match; "none" makes the whole BLEU 0.
 
@@ -85,7 +85,7 @@ def score_translations(
         The scores of the set as a whole, which are not the means over its sentences.
 
     Raises:
-        UserError: the two differ in length, are empty or hold something else than str, or sacreBLEU
+        UserError: the two differ in length, are empty or contain anything but str, or sacreBLEU
             lacks the tokenizer or the smoothing method.
 
     Example:

@@ -78,16 +78,16 @@ def export_argos(
         tokenizers: the tokenizers it was trained with, of SentencePiece.
         destination: the file to make; its name ends in `.argosmodel`.
         languages: the codes of source and target.
-        quantization: how the matrices are kept, such as "int8" or "float16"; float32 unless given.
-        tag: what a multilingual model wants before each text, such as `>>deu<<`.
-        facts: what the package's page says, of a run; what the model itself tells unless given.
+        quantization: how the matrices are stored, such as "int8" or "float16"; float32 unless given.
+        tag: what a multilingual model needs before each text, such as `>>deu<<`.
+        facts: of a run, for the package's page; those of the model itself unless given.
 
     Returns:
         The file written.
 
     Raises:
-        UserError: Argos Translate could not do what the model needs, CTranslate2 isn't installed, or the file is
-            taken or can't be written.
+        UserError: Argos Translate does not support the model, CTranslate2 isn't installed, or the file is
+            already there or can't be written.
 
     Example:
         >>> import tempfile, zipfile
@@ -150,8 +150,8 @@ def _sentencepiece_model(tokenizers: TokenizerPair) -> bytes:
         misread = [piece for piece in pieces if _joined(joining, pieces[-1], piece) != _joined(own, pieces[-1], piece)]
         if misread:
             raise UserError(
-                "Argos Translate joins a translation's pieces with the source's SentencePiece model, which does not "
-                f"spell {len(misread)} of the target's as its own does, such as {misread[0]!r}; export this as a "
+                "Argos Translate joins a translation's pieces with the source's SentencePiece model, which decodes "
+                f"{len(misread)} of the target's pieces differently, such as {misread[0]!r}; export this as a "
                 "SavedModel"
             )
     return source
@@ -178,7 +178,7 @@ def _check_tag(tokenizer: Tokenizer, tag: str | None) -> None:
     if tags and tag not in tags:
         raise UserError(
             f"this is a multilingual model, and a package translates into one language; give its tag, as in "
-            f"--tag '{tags[0]}'; there are {told}"
+            f"--tag '{tags[0]}'; its tags: {told}"
         )
     if tag and not tags:
         raise UserError(f"--tag is {tag}, but the model has no tags; leave it out")

@@ -36,22 +36,22 @@ def export_ctranslate2(
     options: DecodingOptions | None = None,
     facts: Facts | None = None,
 ) -> Path:
-    """Writes a folder with all that CTranslate2 needs to translate: the model, its vocabularies, the tokenizers.
+    """Writes a folder with everything that CTranslate2 needs to translate: model, vocabularies and tokenizers.
 
     Args:
         model: a built Transformer.
         tokenizers: the tokenizers it was trained with.
         destination: the folder to make.
-        quantization: how the matrices are kept, such as "int8" or "float16"; float32 unless given.
-        options: how translations are searched for, unless they are asked for otherwise.
-        facts: what the model card says, of a run; what the model itself tells unless given.
+        quantization: how the matrices are stored, such as "int8" or "float16"; float32 unless given.
+        options: how translations are searched for, unless a call says otherwise.
+        facts: of a run, for the model card; those of the model itself unless given.
 
     Returns:
         The folder written.
 
     Raises:
-        UserError: CTranslate2 isn't installed, the quantization is unknown to it, the model is a parser's, or the
-            folder is taken or can't be written; or the model is no Transformer.
+        UserError: CTranslate2 isn't installed or does not know the quantization, the model is a parser's, or the
+            folder is not empty or can't be written; or the model is not a Transformer.
 
     Example:
         >>> import tempfile

@@ -25,14 +25,14 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike, f
 
     `serving_default` is `translate`; a `Parser`'s is `parse`.
 
-    It needs only tensorflow and tensorflow_text to load: the tokenizers are inside. In `assets.extra/` lie the names
-    of the operations that it uses (`ops.txt`), the options it was exported with, the model card, and requests by which
-    TensorFlow Serving warms it up. `SHA256SUMS` has the files' checksums.
+    It needs only tensorflow and tensorflow_text to load: the tokenizers are inside. `assets.extra/` has the names
+    of the operations that it uses (`ops.txt`), the options it was exported with, the model card, and requests that
+    warm up TensorFlow Serving. `SHA256SUMS` has the files' checksums.
 
     Args:
         translator: the model with its tokenizers.
         destination: `NAME/VERSION`, or `NAME` for the next version; see `version_folder`.
-        facts: what the model card says, of a run; what the translator itself tells unless given.
+        facts: of a run, for the model card; those of the translator itself unless given.
 
     Returns:
         The folder written.

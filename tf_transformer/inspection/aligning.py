@@ -19,14 +19,14 @@ Align = Callable[[Sequence[str], Sequence[str]], Iterator[str]]
 
 
 def load_align(path: str | os.PathLike | Sequence[str | os.PathLike], load: LoadSignature | None = None) -> Align:
-    """Loads what aligns texts with their translations.
+    """Loads a function that aligns texts with their translations.
 
     Args:
         path: a run's folder or one of its checkpoints, or a SavedModel's folder; several runs for an ensemble.
         load: what loads a SavedModel's signature; TensorFlow for Python unless given.
 
     Returns:
-        A function of source texts and translations, whose model's cross-attention tells which words belong together. It
+        A function of source texts and translations, which aligns words by the model's cross-attention. It
         raises a UserError for one string in place of a list, and for lists of different lengths.
 
     Raises:

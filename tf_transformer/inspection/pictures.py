@@ -50,14 +50,14 @@ def plot_attention(
         attention: float array or tensor of shape (heads, target_len, source_len), values 0 to 1.
         source_tokens: the `source_len` tokens that are attended to.
         target_tokens: the `target_len` tokens that attend.
-        path: where the PNG goes; what is there is overwritten.
+        path: where to write the PNG; an existing file is overwritten.
         title: text above the panels, of one line or several.
 
     Returns:
         The path of the picture.
 
     Raises:
-        ValueError: the shape of `attention` is not what the tokens call for, or its values are no weights.
+        ValueError: the shape of `attention` does not fit the tokens, or its values are not weights.
 
     Example:
         >>> import tempfile
@@ -77,7 +77,7 @@ def plot_inspection(inspection: Inspection, path: str | Path) -> Path:
 
     Args:
         inspection: as `tf_transformer.inspection.inspect` gives it.
-        path: where the PNG goes; what is there is overwritten.
+        path: where to write the PNG; an existing file is overwritten.
 
     Returns:
         The path of the picture.
@@ -113,7 +113,7 @@ def draw_attention(
         A figure with an Axes for each head, in order, and one more for the colour bar.
 
     Raises:
-        ValueError: the shape of `attention` is not what the tokens call for, or its values are no weights.
+        ValueError: the shape of `attention` does not fit the tokens, or its values are not weights.
 
     Example:
         >>> figure = draw_attention([[[0.9, 0.1], [0.2, 0.8]]], ["a", "dog"], ["ein", "Hund"])

@@ -22,7 +22,7 @@ class Inspection(NamedTuple):
     `attention` has float32 arrays (layers, heads, rows, columns): "encoder" between source tokens, "decoder" between
     target tokens, "cross" from target tokens to source tokens. Row i of the last two is what the model attends to when
     it chooses `target_tokens[i]`; column j of "decoder" is its j-th input: the start, then `target_tokens[j - 1]`.
-    `alignment[i]` is the source token that goes with it, or -1. `truncated` says whether the source was cut to the
+    `alignment[i]` is the source token aligned with it, or -1. `truncated` says whether the source was cut to the
     model's positions.
 
     Example:
@@ -42,7 +42,7 @@ class Inspection(NamedTuple):
 
 
 def load_attend(path: str | os.PathLike | Sequence[str | os.PathLike], load: LoadSignature | None = None) -> Attend:
-    """Loads what `inspect` asks.
+    """Loads the function that `inspect` calls.
 
     Args:
         path: a run's folder or one of its checkpoints, or a SavedModel's folder; several of the former for an ensemble.
@@ -68,7 +68,7 @@ def load_attend(path: str | os.PathLike | Sequence[str | os.PathLike], load: Loa
 
 
 def inspect(attend: Attend, texts: Sequence[str]) -> list[Inspection]:
-    """Translates texts, and tells what the model attended to.
+    """Translates texts, and returns what the model attended to.
 
     Args:
         attend: as `load_attend` gives it, or the function "translate_with_attention" of a `Translator`.

@@ -25,7 +25,7 @@ def scaled_dot_product_attention(
 ) -> Any:
     """Computes `softmax(Q K^T / sqrt(d_k)) V`, the paper's equation 1.
 
-    The softmax is worked out in float32 (or better) whatever the inputs' dtype, since masked float16 logits would
+    The softmax is computed in float32 (or better) whatever the inputs' dtype, since masked float16 logits would
     overflow.
 
     Args:
@@ -43,7 +43,7 @@ def scaled_dot_product_attention(
         (batch, heads, query_len, key_len).
 
     Raises:
-        ValueError: the first of the mask's three axes is that of no heads.
+        ValueError: the first of the mask's three axes is not that of the heads.
 
     Example:
         >>> import numpy as np

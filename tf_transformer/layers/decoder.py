@@ -135,7 +135,7 @@ class Decoder(Stack):
     ) -> Any:
         """Decodes target ids with the encoder's output in view.
 
-        Padding needs no mask of its own here: it stands at the end, and no earlier position sees it.
+        Padding needs no mask of its own here: it is at the end, and no earlier position sees it.
 
         Args:
             ids: int (batch, target_len), the target shifted right by the start token; 0 is padding.

@@ -40,8 +40,8 @@ class EmbeddedStack(keras.layers.Layer):
         (self.dropout_rate,) = check_rates(dropout_rate=dropout_rate)
         if embedding is not None and (embedding.vocab_size, embedding.d_model) != (vocab_size, d_model):
             raise ValueError(
-                f"embedding must be a matrix of vocab_size={vocab_size} times d_model={d_model}, "
-                f"got one of {embedding.vocab_size} times {embedding.d_model}"
+                f"embedding must have vocab_size={vocab_size} and d_model={d_model}, "
+                f"got {embedding.vocab_size} and {embedding.d_model}"
             )
         self._shares_embedding = embedding is not None
         self.embedding = embedding or TokenEmbedding(

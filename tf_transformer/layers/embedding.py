@@ -67,7 +67,7 @@ class TokenEmbedding(keras.layers.Layer):
         """
         if isinstance(x, keras.KerasTensor):
             raise ValueError(
-                "project can't be a step of a functional model, which would keep the matrix as it is now; call it in "
+                "project can't be a step of a functional model, which would keep the matrix as it is; call it in "
                 "the call of a layer or a model of your own"
             )
         return ops.matmul(x, ops.transpose(ops.cast(self.embeddings, x.dtype)))

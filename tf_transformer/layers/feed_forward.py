@@ -15,7 +15,7 @@ from tf_transformer.layers.dropout import Dropout
 class FeedForward(keras.layers.Layer):
     """Computes `max(0, x W_1 + b_1) W_2 + b_2`, the paper's equation 2, the same at each position.
 
-    Other activations may stand in the place of `max(0, x)`, which is "relu": "gelu" is `x Phi(x)` (Hendrycks and
+    Other activations can replace `max(0, x)`, which is "relu": "gelu" is `x Phi(x)` (Hendrycks and
     Gimpel, 2016), and "swish" is `x / (1 + exp(-x))` (Ramachandran et al., 2017).
 
     Args:

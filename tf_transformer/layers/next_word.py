@@ -24,17 +24,17 @@ class NextWord(keras.layers.Layer):
 
     It is for targets that have one token for every word of the source, in the source's order, such as linearised
     trees: how many of these have been written tells which word comes next. A Transformer has to find this out by
-    counting, which it learns late. There are no weights: which word it is, is known.
+    counting, which it learns late. There are no weights, since the word is known.
 
     Args:
         input_vocab_size: number of source tokens.
         target_vocab_size: number of target tokens.
         opening: the source tokens with which a word begins; where the closing token is among them, it has its turn
-            after the last word. Where there is nothing left, the output is 0.
+            after the last word. If there is nothing left, the output is 0.
         writing: the target tokens that stand for a word.
 
     Raises:
-        ValueError: sizes that are not positive integers, or tokens that the vocabularies have not.
+        ValueError: sizes that are not positive integers, or tokens that are not in the vocabularies.
 
     Example:
         >>> import numpy as np
@@ -78,7 +78,7 @@ class NextWord(keras.layers.Layer):
         pass
 
     def call(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
-        """Works out the features of each target position.
+        """Computes the features of each target position.
 
         Args:
             source_ids: int (batch, source_len); 0 is padding.
@@ -113,7 +113,7 @@ class NextWord(keras.layers.Layer):
         return target_ids
 
     def features(self, word_index: Any, word_vectors: Any, prefixes: Any) -> Any:
-        """Works out the features of the targets that some tokens begin.
+        """Computes the features of the targets that some tokens begin.
 
         Args:
             word_index: as `word_index` gives it.

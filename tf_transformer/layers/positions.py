@@ -13,7 +13,7 @@ from tf_transformer.layers.lean_ops import shape_of
 
 
 def positional_encoding(length: int, depth: int, halves: bool = False) -> np.ndarray:
-    """Works out the paper's sinusoids: interleaved sine and cosine of falling frequency.
+    """Computes the paper's sinusoids: interleaved sine and cosine of falling frequency.
 
     `PE(pos, 2i) = sin(pos / 10000^(2i/depth))`, `PE(pos, 2i+1) = cos(pos / 10000^(2i/depth))`.
 
@@ -23,7 +23,7 @@ def positional_encoding(length: int, depth: int, halves: bool = False) -> np.nda
         halves: whether all sines come first and then all cosines, as models made by tensor2tensor and Marian have them.
 
     Returns:
-        float32 (length, depth), worked out in float64.
+        float32 (length, depth), computed in float64.
 
     Raises:
         ValueError: `depth` is odd.
@@ -44,11 +44,11 @@ def positional_encoding(length: int, depth: int, halves: bool = False) -> np.nda
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class PositionEncoding(keras.layers.Layer):
-    """Adds to each position's vector what tells the position: the paper's sinusoids, or learned vectors (Table 3, E).
+    """Adds to each position's vector its encoding: the paper's sinusoids or learned vectors (Table 3, E).
 
     Args:
         position: "sinusoidal", "sinusoidal_halves" (all sines, then all cosines) or "learned".
-        max_length: number of positions there are.
+        max_length: number of positions.
 
     Raises:
         ValueError: an unknown kind of position, or (when called) a sequence longer than `max_length`.
@@ -89,7 +89,7 @@ class PositionEncoding(keras.layers.Layer):
     def _checked(self, length: Any) -> Any:
         """The length, unless there are fewer positions; where it is not known before a graph runs, the graph checks."""
         advice = (
-            f"tokens is longer than the {self.max_length} positions that there are; "
+            f"tokens is longer than the {self.max_length} positions available; "
             "cut it, or make the model with a larger max_length"
         )
         if isinstance(length, int):

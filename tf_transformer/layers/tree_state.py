@@ -26,7 +26,7 @@ MOST_BRACKETS = 12
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class TreeState(NextWord):
-    """Gives each target position what the tokens so far say of a linearised tree.
+    """Gives each target position what the tokens so far say about a linearised tree.
 
     A tree's tokens stand for the source's words, in their order, or open and close constituents. So they tell which
     word comes next and which one was the last, which constituent is the innermost open one, with which word it begins,
@@ -46,12 +46,12 @@ class TreeState(NextWord):
         target_vocab_size: number of target tokens.
         opening: the source tokens with which a word begins; see `NextWord`.
         writing: the target tokens that stand for a word.
-        opening_brackets: the target tokens that open a constituent, each of another label.
+        opening_brackets: the target tokens that open a constituent, each with a different label.
         closing_brackets: the target tokens that close one, the innermost whichever its label.
         tree_loss: whether there is a `loss_of_tree`, which has weights of its own.
 
     Raises:
-        ValueError: sizes that are not positive integers, or tokens that the vocabularies have not.
+        ValueError: sizes that are not positive integers, or tokens that are not in the vocabularies.
 
     Example:
         >>> import numpy as np
@@ -126,7 +126,7 @@ class TreeState(NextWord):
         return ops.where(self.is_word(target_ids) > 0, 0, target_ids)
 
     def features(self, word_index: Any, word_vectors: Any, prefixes: Any) -> Any:
-        """Works out the features of the trees that some tokens begin; see `NextWord.features`."""
+        """Computes the features of the trees that some tokens begin; see `NextWord.features`."""
         state, word_index = self.follow(prefixes), ops.expand_dims(word_index, axis=1)
         here = [ops.equal(word_index, ops.expand_dims(state[name], axis=2)) for name in ("next", "last", "first")]
         words = ops.matmul(ops.cast(ops.concatenate(here, axis=2), word_vectors.dtype), word_vectors)
@@ -134,7 +134,7 @@ class TreeState(NextWord):
         return words + labels + self.empty(ops.minimum(state["empty"], MOST_EMPTY))
 
     def follow(self, tokens: Any) -> dict[str, Any]:
-        """Works out how far trees have come.
+        """Computes how far trees have come.
 
         Args:
             tokens: int (batch, trees, length), the tokens so far of each tree; 0, wherever it stands, is padding.
@@ -167,9 +167,9 @@ class TreeState(NextWord):
         return {"next": coming, "last": coming - 1, "first": first, "label": label, "parent": parent, "empty": empty}
 
     def loss_of_tree(self, source_ids: Any, target_ids: Any, context: Any) -> Any:
-        """Tells how unlikely trees are by the encoder's output alone: by what each word tells, and each span of words.
+        """Computes how unlikely trees are by the encoder's output alone: by each word and each span of words.
 
-        So the encoder learns about trees from every word directly, and not by way of the decoder alone. To read the
+        So the encoder learns about trees from every word directly, and not only by way of the decoder. To read the
         whole tree off the words' labels is "constituent parsing as sequence labeling" (Gomez-Rodriguez and Vilares,
         2018), and off the spans a "minimal span-based parser" (Stern et al., 2017).
 
@@ -221,7 +221,7 @@ class TreeState(NextWord):
         return ops.sum(of_spans, axis=(1, 2)) + ops.sum(of_labels * ops.cast(closes, "float32"), axis=1)
 
     def word_targets(self, source_ids: Any, target_ids: Any) -> tuple[Any, Any]:
-        """Works out what each word is to tell of a tree.
+        """Computes what each word should say about a tree.
 
         Args:
             source_ids: as `loss_of_tree` has them.
@@ -229,7 +229,7 @@ class TreeState(NextWord):
 
         Returns:
             int32 (batch, source_len, 5): the token that stands for the word; the number of constituents that close
-            behind it and the number that open then; the label's number of the constituent that is the innermost open
+            after it and the number that open then; the label's number of the constituent that is the innermost open
             one between these; and that of the last one that opens, 0 where none does. And float32 (batch, source_len):
             1 where a word begins, else 0.
         """

@@ -176,7 +176,7 @@ def search_settings(config: Config, generation: Config, where: Path) -> dict[str
         banned in (None, [], [[padding]]), where, "bad_words_ids", banned, f"only [[{padding}]], padding, is supported"
     )
     for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
-        _check(told[key] == config[key], where, key, told[key], f"config.json has {config[key]}; let both say the same")
+        _check(told[key] == config[key], where, key, told[key], f"config.json has {config[key]}; make them the same")
     beam_size, alpha = told.get("num_beams") or 1, told.get("length_penalty", 1.0)
     alpha = 1.0 if alpha is None else alpha
     is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool) and 0 <= alpha <= 10

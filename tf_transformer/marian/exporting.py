@@ -67,7 +67,7 @@ def export_marian(
         The folder written.
 
     Raises:
-        UserError: the model is none that MarianMT can be, with every reason; or the folder is taken or can't be
+        UserError: MarianMT does not support the model, with every reason; or the folder is not empty or can't be
             written.
 
     Example:
@@ -77,7 +77,7 @@ def export_marian(
         >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=290, target_vocab_size=290, norm_first=True)
         >>> export_marian(model, tokenizers, "/tmp/marian")
         Traceback (most recent call last):
-        tf_transformer.errors.UserError: this can't be a MarianMT model: model.norm_first is True, not False
+        tf_transformer.errors.UserError: the model can't be exported for MarianMT: model.norm_first is True, not False
     """
     from safetensors.numpy import save_file
 
@@ -85,7 +85,7 @@ def export_marian(
 
     misfits = list(_misfits(model, tokenizers))
     if misfits:
-        raise UserError(f"this can't be a MarianMT model: {'; '.join(misfits)}")
+        raise UserError(f"the model can't be exported for MarianMT: {'; '.join(misfits)}")
     folder = free_folder(destination)
     options = options or DecodingOptions()
     source, target = _as_marian(tokenizers.source), _as_marian(tokenizers.target)

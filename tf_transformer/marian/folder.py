@@ -37,7 +37,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if is_ctranslate2(path):
         raise UserError(
             f"{path}: a CTranslate2 model, whose weights can't be read back; give the folder of the MarianMT model "
-            "that it was made of"
+            "that it was made from"
         )
     if not (path / CONFIG).is_file():
         raise UserError(
@@ -53,12 +53,13 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         for index in (f"{SAFE_WEIGHTS}.index.json", f"{PICKLED_WEIGHTS}.index.json"):
             if (path / index).is_file():
                 raise UserError(
-                    f"{path / index}: the weights are in several files, and one is supported, {SAFE_WEIGHTS}; load the "
-                    'folder with the transformers library and save it with save_pretrained(..., max_shard_size="50GB")'
+                    f"{path / index}: the weights are split into several files, but only {SAFE_WEIGHTS} is supported; "
+                    "load the folder with the transformers library and save it with save_pretrained(..., "
+                    'max_shard_size="50GB")'
                 )
         missing.append(f"{SAFE_WEIGHTS} or {PICKLED_WEIGHTS}")
     if missing:
-        raise UserError(f"{path}: without {', '.join(missing)}; copy the whole folder of the model")
+        raise UserError(f"{path}: missing {', '.join(missing)}; copy the whole folder of the model")
     return config, settings
 
 
@@ -158,7 +159,7 @@ def _read_vocabulary(path: Path, size: int) -> list[str]:
     ids = _read_json(path)
     if sorted(ids.values(), key=lambda each: each if isinstance(each, int) else -1) != list(range(size)):
         raise UserError(
-            f"{path}: has {len(ids)} pieces, but {CONFIG} asks for one for each id from 0 to {size - 1}; copy both "
+            f"{path}: has {len(ids)} pieces, but {CONFIG} needs one for each id from 0 to {size - 1}; copy both "
             "from the same model"
         )
     return sorted(ids, key=ids.__getitem__)

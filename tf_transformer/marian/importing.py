@@ -34,21 +34,21 @@ def import_marian(
 ) -> RunDirectory:
     """Reads a MarianMT model, as OPUS-MT's come in the transformers library, into a new run's folder.
 
-    Nothing in the folder is run, and PyTorch is not needed. The run is as after a training: it translates, is
-    evaluated, looked into, exported and served as any other.
+    Nothing in the folder is run, and PyTorch is not needed. The run is like that of a training run: it translates, is
+    evaluated, inspected, exported and served like any other.
 
     Args:
         folder: has `config.json`, `vocab.json`, `source.spm`, `target.spm` and `model.safetensors` or
             `pytorch_model.bin`; `generation_config.json` and `tokenizer_config.json` are read if they are there.
         run: the run's folder to make.
-        source_language: code of the language translated from, where `tokenizer_config.json` does not say it.
+        source_language: code of the language translated from, if `tokenizer_config.json` does not have it.
         target_language: the same of the language translated into.
 
     Returns:
         The run.
 
     Raises:
-        UserError: a file is missing or damaged, the model is not supported, or `run` is taken.
+        UserError: a file is missing or damaged, the model is not supported, or `run` is already there.
 
     Example:
         >>> from tf_transformer.marian import import_marian

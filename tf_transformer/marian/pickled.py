@@ -65,7 +65,7 @@ def _rebuild_tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any
 
 def _rebuild_parameter(data: Any, *_: Any) -> _Tensor:
     if not isinstance(data, _Tensor):
-        raise NotTensors("a parameter that is no tensor")
+        raise NotTensors("a parameter that is not a tensor")
     return data
 
 
@@ -82,7 +82,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _KNOWN:
-            raise NotTensors(f"it asks for {module}.{name}, which is no part of a tensor")
+            raise NotTensors(f"it uses {module}.{name}, which is not part of a tensor")
         known = _KNOWN[module, name]
         # A pickle may set attributes of what it is given: so it gets no function that another file will be read with.
         return (lambda *arguments: known(*arguments)) if isinstance(known, FunctionType) else known
@@ -91,7 +91,7 @@ class _Unpickler(pickle.Unpickler):
         kind, name, key, _, size, *view = identity
         # Of a view of another storage, which only PyTorch before 0.4 wrote, the last part is not None.
         if kind != "storage" or name not in DTYPES or any(part is not None for part in view):
-            raise NotTensors("a storage of a kind that is not known")
+            raise NotTensors("a storage of an unknown type")
         return _Storage(str(key), DTYPES[name], int(size))
 
 
@@ -111,12 +111,12 @@ def read_pickled(path: Path) -> dict[str, np.ndarray]:
         with open(path, "rb") as file:
             tensors, storages = _read_zip(file) if zipfile.is_zipfile(file) else _read_sequence(file)
             if not isinstance(tensors, dict) or not all(isinstance(each, _Tensor) for each in tensors.values()):
-                raise NotTensors("it holds something other than named tensors")
+                raise NotTensors("it contains something other than named tensors")
             return {str(name): _array(tensor, storages) for name, tensor in tensors.items()}
     except NotTensors as error:
         raise UserError(
-            f"{path}: not read, since a pickle can run programs and this one is not of tensors alone ({error}); "
-            "convert it to model.safetensors where you trust it"
+            f"{path}: not read, since a pickle can run programs and this one contains more than tensors ({error}); "
+            "if you trust it, convert it to model.safetensors"
         ) from None
     except Exception as error:  # whatever a damaged file makes pickle and zipfile raise
         raise UserError(f"{path}: can't be read as PyTorch's weights ({reason(error)}); copy it again") from None
@@ -138,7 +138,7 @@ def _read_zip(file: BinaryIO) -> tuple[Any, dict[str, bytes]]:
 def _read_sequence(file: BinaryIO) -> tuple[Any, dict[str, bytes]]:
     file.seek(0)
     if _Unpickler(file).load() != MAGIC_NUMBER:
-        raise ValueError("it does not begin as such a file does")
+        raise ValueError("it does not begin like PyTorch's weights")
     _version, system = (_Unpickler(file).load() for _ in range(2))
     if not system.get("little_endian", True):
         raise ValueError("its numbers are big-endian")
@@ -162,6 +162,6 @@ def _array(tensor: _Tensor, storages: dict[str, bytes]) -> np.ndarray:
         raise ValueError("a tensor is larger than its storage")
     # With a stride of 0 a few numbers stand for any amount of memory. A model's weights are not written so.
     if numbers > len(flat):
-        raise ValueError("a tensor repeats numbers of its storage, as PyTorch's expand() makes it; save its clone()")
+        raise ValueError("a tensor repeats numbers of its storage, as after PyTorch's expand(); save its clone()")
     strides = [stride * flat.itemsize for stride in tensor.strides]
     return np.lib.stride_tricks.as_strided(flat[tensor.offset :], tensor.shape, strides, writeable=False)

@@ -98,7 +98,7 @@ def set_weights(
             raise UserError(f"the weights have no {name}; copy the model again")
         tensor = left.pop(name)
         if tensor.shape != shape:
-            raise UserError(f"{name} has shape {tensor.shape}, but config.json asks for {shape}; copy the model again")
+            raise UserError(f"{name} has shape {tensor.shape}, but config.json requires {shape}; copy the model again")
         return tensor.astype("float32")
 
     for name, variable, transposed in layer_weights(model):
@@ -124,13 +124,15 @@ def _check_copies(model: Transformer, weights: Weights, left: Weights) -> None:
         copies = dict.fromkeys((SOURCE, TARGET, PROJECTION), SHARED)
     for name, original in copies.items():
         if name in left and not np.array_equal(left.pop(name), weights[original]):
-            raise UserError(f"{name} is not {original}, which config.json says it is; copy the model again")
+            raise UserError(
+                f"{name} differs from {original}, though config.json says they are the same; copy the model again"
+            )
     table = positional_encoding(model.max_length, model.d_model, halves=True)
     for name in POSITIONS:
         if name in left and not _is_near(left.pop(name), table):
-            raise UserError(f"{name} is not the sinusoids of a MarianMT model; such a model is not supported")
+            raise UserError(f"{name} does not hold the sinusoids of a MarianMT model; such a model is not supported")
     if left:
-        raise UserError(f"{min(left)} is no weight of a MarianMT model; such a model is not supported")
+        raise UserError(f"{min(left)} is not a weight of a MarianMT model; such a model is not supported")
 
 
 def _is_near(found: np.ndarray, expected: np.ndarray) -> bool:

@@ -37,7 +37,7 @@ def as_markdown(facts: Facts, use: str | None = None) -> str:
     parts += ["## Limits", LIMITS[task] + ("\n" + TOY if is_toy else "")]
     parts += ["## Scores", _scores(facts.get("scores"))]
     if facts.get("comparison"):
-        parts += ["All sets that the training scored:", _rows(*facts["comparison"])]
+        parts += ["All scored sets:", _rows(*facts["comparison"])]
     if "fine_tuned_from" in facts:
         parts += ["## Fine-tuned from", _table(facts["fine_tuned_from"])]
     if "imported" in facts:
@@ -97,7 +97,7 @@ def _imported(origin: Mapping[str, str]) -> str:
     return (
         f"Not known: the model is the {origin['format']} model `{origin['name']}`, imported. Its own documentation "
         "says what it was trained on, whom to credit and under which licence; OPUS-MT's models are under CC-BY 4.0.\n\n"
-        f"The SHA-256 of the weights that were imported is `{origin['weights']}`."
+        f"The SHA-256 of the imported weights is `{origin['weights']}`."
     )
 
 
@@ -107,7 +107,7 @@ def _member(facts: Facts) -> str:
     return "\n\n".join(
         [
             _table({**weights, **facts["model"]}),
-            "Its scores alone:",
+            "Its own scores:",
             _scores(facts["scores"]),
             "Its training text:",
             _imported(facts["imported"]) if "imported" in facts else _table(facts["corpus"]),
@@ -125,7 +125,7 @@ def _scores(scores: Mapping[str, Any] | None) -> str:
     table = "\n".join([f"| on {where} | |", "| --- | --- |", *rows])
     signatures = [f"`{scores[name]}`" for name in SIGNATURES if name in scores]
     decoding = ", ".join(f"{name} {_told(value)}" for name, value in scores.get("decoding", {}).items())
-    unlike = [f"Scored with other options than those under Decoding: {decoding}."] if decoding else []
+    unlike = [f"Scored with options other than those under Decoding: {decoding}."] if decoding else []
     return "\n\n".join([table, *signatures, *unlike])
 
 

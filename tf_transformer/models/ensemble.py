@@ -18,7 +18,7 @@ from tf_transformer.models.sequence_model import SequenceModel
 class Ensemble(PairReading, keras.Model):
     """Trained models as one: the log-probability of a token is the mean of theirs.
 
-    So a translation's log-probability is the mean of those that the models give it, and what one of them thinks
+    So a translation's log-probability is the mean of those that the models give it, and what one of them considers
     impossible the others can't make likely. The models may differ in size and kind, but not in their vocabularies. A
     search, a `Translator` and an export take an ensemble wherever they take a model; it is not for training.
 
@@ -29,7 +29,7 @@ class Ensemble(PairReading, keras.Model):
         models: two or more, of the same vocabularies and the same precision.
 
     Raises:
-        UserError: there are fewer than two, or they have no vocabulary or precision in common.
+        UserError: there are fewer than two, or their vocabulary sizes or precisions differ.
 
     Example:
         >>> import numpy as np, tf_transformer as tt
@@ -53,7 +53,7 @@ class Ensemble(PairReading, keras.Model):
                 if value != values[0]:
                     told = [getattr(each, "name", each) for each in (value, values[0])]
                     raise UserError(
-                        f"{name} of models[{number}] is {told[0]}, and of models[0] {told[1]}; the models of an "
+                        f"{name} is {told[0]} for models[{number}], but {told[1]} for models[0]; all models of an "
                         "ensemble need the same"
                     )
         super().__init__(**{"dtype": models[0].dtype_policy, **kwargs})
@@ -67,7 +67,7 @@ class Ensemble(PairReading, keras.Model):
                 model.build(input_shape)
 
     def call(self, inputs: Any, return_attention_scores: bool = False, training: bool | None = None) -> Any:
-        """Works out the mean of the models' log-probabilities at every target position.
+        """Computes the mean of the models' log-probabilities at every target position.
 
         Args:
             inputs: a pair of source and target ids, as the models take it.

@@ -14,7 +14,7 @@ from tf_transformer.models.sequence_model import SequenceModel
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class RecurrentModel(SequenceModel):
-    """Translates with layers of LSTM, of which the decoder's bottom one attends to the source.
+    """Translates with LSTM layers; the decoder's bottom one attends to the source.
 
     Args:
         num_layers: number of layers of the encoder, and of the decoder.
@@ -28,7 +28,7 @@ class RecurrentModel(SequenceModel):
         output_bias: whether a bias is added to the logits.
 
     Raises:
-        ValueError: sizes or options that can't be; it names the argument, what it was and what is allowed.
+        ValueError: invalid sizes or options; it names the argument, its value and what is allowed.
 
     Example:
         >>> import numpy as np

@@ -25,11 +25,11 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
     """Base of the models: reads source ids and the target so far, and gives logits for each next target token.
 
     A model that is written on it trains with this package's batches, loss and schedules, is searched, exported and
-    looked into, and nothing else needs to know it. It has of its own
+    inspected, and nothing else needs to know about it. It has its own
 
     - `encoder` and `decoder`, layers with a `TokenEmbedding` of width `d_model` in their attribute `embedding`, made in
       its `__init__`, which ends with `self.make_projection()`;
-    - `states`, which works out what is projected onto the vocabulary;
+    - `states`, which computes what is projected onto the vocabulary;
     - `stepper`, which does the same one target position at a time;
     - `get_config`, as in Keras, with its own arguments; those below are there.
 
@@ -44,12 +44,12 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
         output_bias: whether a bias is added to the logits; the `stepper` of a model that has one adds it too.
 
     Attributes:
-        gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
+        gradient_accumulation: in how many parts `fit` computes a batch, one after another; see `ProjectingSteps`. To
             change this or `parallel_parts` after a `fit`, compile again: Keras keeps the step that it has made.
-        parallel_parts: how many parts it works each of these on in, side by side; see there.
+        parallel_parts: in how many parts it computes each of these, side by side; see there.
 
     Raises:
-        ValueError: sizes or options that can't be; it names the argument, what it was and what is allowed.
+        ValueError: invalid sizes or options; it names the argument, its value and what is allowed.
 
     Example:
         >>> from tf_transformer import RecurrentModel, SequenceModel, Transformer
@@ -114,8 +114,8 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
         """
         if self.share_embeddings == "all" and self.encoder.embedding is not self.decoder.embedding:
             raise UserError(
-                f'share_embeddings is "all", but encoder and decoder of this {type(self).__name__} have an embedding '
-                'each; give the decoder the encoder\'s embedding, or choose "target" or "none"'
+                f'share_embeddings is "all", but the encoder and decoder of this {type(self).__name__} have separate '
+                'embeddings; give the decoder the encoder\'s embedding, or choose "target" or "none"'
             )
         if self.share_embeddings == "none":
             self.projection = keras.layers.Dense(
@@ -124,7 +124,7 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
 
     @abstractmethod
     def states(self, source_ids: Any, target_ids: Any, training: bool | None) -> tuple[Any, dict[str, list[Any]]]:
-        """Works out what is projected onto the vocabulary, at every target position at once (teacher forcing).
+        """Computes what is projected onto the vocabulary, at every target position at once (teacher forcing).
 
         Args:
             source_ids: int (batch, source_len); 0 is padding.
@@ -143,10 +143,10 @@ class SequenceModel(PairReading, ProjectingSteps, keras.Model):
         """Reads the model's weights for one search; its steps together equal the model's call."""
 
     def share_constants(self) -> None:
-        """Makes one tensor of each table that is no weight, where every graph of an export would hold a copy."""
+        """Makes one tensor of each table that is not a weight; otherwise every graph of an export would hold a copy."""
 
     def call(self, inputs: Any, return_attention_scores: bool = False, training: bool | None = None) -> Any:
-        """Works out the logits of every target position at once (teacher forcing).
+        """Computes the logits of every target position at once (teacher forcing).
 
         Args:
             inputs: pair of source ids, int (batch, source_len), and target ids, int (batch, target_len): the target

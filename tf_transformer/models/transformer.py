@@ -63,12 +63,12 @@ class Transformer(SequenceModel):
             batches with some; see `SmoothedCrossEntropy`.
 
     Attributes:
-        gradient_accumulation: how many parts `fit` works a batch on in, one after another; see `ProjectingSteps`. To
+        gradient_accumulation: in how many parts `fit` computes a batch, one after another; see `ProjectingSteps`. To
             change this or `parallel_parts` after a `fit`, compile again: Keras keeps the step that it has made.
-        parallel_parts: how many parts it works each of these on in, side by side; see there.
+        parallel_parts: in how many parts it computes each of these, side by side; see there.
 
     Raises:
-        ValueError: sizes or options that can't be; it names the argument, what it was and what is allowed.
+        ValueError: invalid sizes or options; it names the argument, its value and what is allowed.
 
     Example:
         >>> import numpy as np
@@ -241,7 +241,7 @@ class Transformer(SequenceModel):
         return Stepper(self, self.told)
 
     def share_constants(self) -> None:
-        """Makes one tensor of the sinusoids, where every graph of an export would hold a copy."""
+        """Makes one tensor of the sinusoids; otherwise every graph of an export would hold a copy."""
         for stack in self.encoder, self.decoder:
             if stack.position != "learned":
                 table = stack.position_encoding.table

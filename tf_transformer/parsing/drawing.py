@@ -53,7 +53,7 @@ path {{ stroke: #9aa5b1; fill: none; }}
 def draw_text(tree: Tree) -> str:
     """Draws a tree for a terminal.
 
-    Constituents of words alone take one line. Tags are shown behind their words, but for `XX`, which says nothing.
+    A constituent of words alone takes one line. Tags are shown after their words, except for `XX`, which says nothing.
 
     Args:
         tree: The tree.

@@ -32,11 +32,13 @@ def linearise(tree: Tree, tags: bool = False) -> list[str]:
     for kind, node in tree.walk():
         if kind is LEAF:
             if tags and not node.tag:
-                raise UserError(f"the word {node.word!r} in {str(tree)[:80]} has no tag: give each word one, (NN dog)")
+                raise UserError(
+                    f"the word {node.word!r} in {str(tree)[:80]} has no tag: give each word a tag, (NN dog)"
+                )
             tokens.append(node.tag if tags else WORD)
         elif not node.label or not node.children:
             raise UserError(
-                f"a constituent without {'words' if node.label else 'label'} in {str(tree)[:80]}: call clean() first"
+                f"a constituent without {'words' if node.label else 'a label'} in {str(tree)[:80]}: call clean() first"
             )
         else:
             tokens.append(f"({node.label}" if kind is OPEN else f"){node.label}")

@@ -19,7 +19,7 @@ _TAG = re.compile(r"[^\s()\[\]]+")  # a special piece, such as [UNK], is none
 
 
 class Mended(NamedTuple):
-    """A tree, and whether the tokens had to be mended for it.
+    """A tree, and whether the tokens had to be repaired for it.
 
     Example:
         >>> tree, mended = mend(["(NP", "XX"], ["dogs"])
@@ -37,16 +37,16 @@ def mend(tokens: Sequence[str], words: Sequence[str]) -> Mended:
     The tokens are taken one by one, and every bracket that can hold a word is kept:
 
     - an opening bracket opens a constituent;
-    - `XX`, or any other token without brackets, takes the next word and becomes its tag; where no word is left, it is
+    - `XX`, or any other token without brackets, takes the next word and becomes its tag; if no word is left, it is
       dropped;
     - a closing bracket closes the innermost open constituent of its label, and with it those that are open inside;
-      where none of its label is open, it gets an opening bracket at the beginning of the constituent it stands in;
+      if none of its label is open, it gets an opening bracket at the beginning of the constituent it is in;
     - any other token is dropped.
 
     At the end, what is still open is closed. Words that no token took get the tag `XX` and come last in the outermost
-    constituent that was still open, or else behind everything. Constituents without words are dropped. If one
-    constituent has closed, it becomes the root, and takes in what stands before and behind it; if none or several have,
-    `TOP`, which scoring does not count, is put over all there is.
+    constituent that was still open, or else after everything. Constituents without words are dropped. If one
+    constituent has closed, it becomes the root, and takes in what comes before and after it; if none or several have,
+    `TOP`, which scoring does not count, is put over everything.
 
     Args:
         tokens: What a model wrote.

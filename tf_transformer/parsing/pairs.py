@@ -12,7 +12,7 @@ from tf_transformer.parsing.tree import Tree
 
 
 class TreePairs(Source):
-    """Trees, cleaned, as sentence pairs: words with blanks between them, and the linearised tree.
+    """Trees, cleaned, as sentence pairs: words with spaces between them, and the linearised tree.
 
     Args:
         source: trees as a treebank has them; it is iterated over again each time.

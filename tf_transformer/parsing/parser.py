@@ -16,14 +16,14 @@ from tf_transformer.translation.translator import TEXT, Translator
 # What a tree takes beside its words: the root's two brackets, and the closing token.
 ROOT_AND_END = 3
 
-# What is a blank to Python, beside those of ASCII at which TensorFlow parts words too.
+# What is whitespace to Python, besides that of ASCII, at which TensorFlow splits words too.
 BLANK = r"[\p{Z}\x1c-\x1f\x{85}]"
 
 
 class Parser(Translator):
     """Parses batches of sentences, and has all that a `Translator` has.
 
-    What it adds is the function, and signature, `parse`. It takes sentences, strings (batch,), with blanks between
+    What it adds is the function, and signature, `parse`. It takes sentences, strings (batch,), with spaces between
     their words, and gives a dict: "tree", string (batch,), one tree in Penn brackets over exactly these words, each
     with the tag `XX`, or with the tag that the model gives it (`data.tags` of a recipe); "score", float32 (batch,), its
     log-probability over the length penalty; "mended", bool (batch,), whether there was no room for all words: the root

@@ -34,8 +34,8 @@ class TreeFiles:
     content or by a name ending in `.gz`). They are streamed, and can be iterated over any number of times.
 
     Trees come as they are written: see `tf_transformer.parsing.clean`. Only a bracket with several words, such as
-    `(NN Xpd TTD)`, becomes as many leaves of its tag. Every Unicode blank parts words, as for `str.split`: a sentence
-    is written with blanks between its words.
+    `(NN Xpd TTD)`, becomes as many leaves of its tag. Any Unicode whitespace separates words, as for `str.split`: a
+    sentence is written with spaces between its words.
 
     Args:
         paths: A file, or a list of files.
@@ -43,8 +43,8 @@ class TreeFiles:
 
     Raises:
         UserError: At once, where a file is missing, a folder or unreadable. While iterating, where brackets are
-            damaged, a tree has no words, a file holds other text or none, is not UTF-8 or no whole gzip file; and
-            where a file has changed since it was first seen.
+            damaged, a tree has no words, a file holds other text or none, is not UTF-8 or not a complete gzip file; and
+            if a file has changed since it was first read.
 
     Example:
         >>> from pathlib import Path
@@ -65,7 +65,7 @@ class TreeFiles:
         self._files = [LineFile(below_home(path)) for path in paths]
 
     def state(self) -> list:
-        """What tells each file from another: its name, size and time of change."""
+        """What distinguishes each file: its name, size and time of change."""
         return [file.state() for file in self._files]
 
     def __iter__(self) -> Iterator[Tree]:
@@ -112,7 +112,7 @@ def _trees(texts: Iterable[tuple[str, str]], tags: bool = False) -> Iterator[Tre
             opens, closes = part.lastindex == 1, part.lastindex == 2
             if not path:
                 if not opens:
-                    what = "a closing bracket without its opening one" if closes else f"a text, {part[0][:40]!r}"
+                    what = "a closing bracket without an opening one" if closes else f"text, {part[0][:40]!r}"
                     raise UserError(f"{place}: {what}, where a tree should begin: {_ADVICE}")
                 begun, parts = place, 0
             parts += 1

@@ -30,9 +30,9 @@ class ParseScorer:
 
     It differs from EVALB in what EVALB gets wrong, or leaves to its user:
 
-    - Which words are punctuation is told by the treebank's tags, for both trees. EVALB goes by each tree's own, and
+    - Which words are punctuation depends on the treebank's tags, for both trees. EVALB uses each tree's own tags, and
       refuses a tree without tags.
-    - A bracket without a label is none. EVALB counts the unlabelled root of Penn trees as one that always matches.
+    - A bracket without a label does not count. EVALB counts the unlabelled root of Penn trees, which always matches.
     - A sentence without a usable parse (None, or a tree over other words) counts all of the treebank's brackets as
       missed, and is no complete match nor one of few crossings. EVALB leaves it out.
 
@@ -92,7 +92,7 @@ def score_trees(gold: Iterable[Tree], predicted: Iterable[Tree | None]) -> dict[
         As `ParseScorer.scores` gives it.
 
     Raises:
-        ValueError: There are more of one than of the other.
+        ValueError: The two differ in length.
 
     Example:
         >>> from tf_transformer.parsing import read_tree

@@ -37,21 +37,21 @@ _BORDER_BEHIND = f"(?:(?<={WITHOUT_BLANKS})(?!{_OF_LAST_LETTER})|(?<!{WITHOUT_BL
 
 
 class Glossary:
-    """Marks terms in texts, so that their translations come out as they are given.
+    """Marks terms in texts, so that they are translated as the glossary says.
 
-    A term is found as whole words; where a script writes no blanks between words, as Chinese and Thai, wherever its
-    letters stand. One in lower case is found in any case, as at the beginning of a sentence; another only as it is
+    A term is found as whole words; in a script without spaces between words, such as Chinese and Thai, wherever its
+    letters occur. One in lower case is found in any case, as at the beginning of a sentence; another only as it is
     written. Accents may be composed (NFC) or decomposed (NFD), in the term and in the text. Of two terms at one place
-    the longer counts. What is protected anyway, such as a link, has no terms.
+    the longer one counts. What is protected anyway, such as a link, has no terms.
 
-    A term of a script without blanks whose translation is of another gets blanks, so that the translation has them:
+    A term in a script without spaces whose translation is in another script gets spaces, so that its translation does:
     "一只狗" becomes "一只 ⟦狗|dog⟧".
 
     Args:
         terms: source term -> target term.
 
     Raises:
-        UserError: there is no term, or one is empty, or has a ⟦, a ⟧ or a vertical bar, or is there in both forms.
+        UserError: there is no term, or one is empty, or has a ⟦, a ⟧ or a vertical bar, or occurs in both forms.
 
     Example:
         >>> glossary = Glossary({"dog": "Hund", "fire truck": "Feuerwehrauto"})
@@ -61,11 +61,11 @@ class Glossary:
 
     def __init__(self, terms: Mapping[str, str]) -> None:
         if not terms:
-            raise UserError("the glossary has no term; give at least one, with its translation")
+            raise UserError("the glossary has no terms; give at least one, with its translation")
         for term in [*terms, *terms.values()]:
             if not term.strip() or set(term) & set(_RESERVED):
                 raise UserError(
-                    f"{term!r} is no term of a glossary; it must not be blank, or contain {OPENING}, {CLOSING} or |"
+                    f"{term!r} is not a valid glossary term; it must not be blank or contain {OPENING}, {CLOSING} or |"
                 )
         self.terms: dict[str, str] = {}
         for term, other in terms.items():
@@ -87,10 +87,10 @@ class Glossary:
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> Glossary:
-        """Reads a file of lines `source term<TAB>target term`, UTF-8; blank lines are passed over.
+        """Reads a file of lines `source term<TAB>target term`, UTF-8; empty lines are skipped.
 
         Raises:
-            UserError: it can't be read, or a line is no such pair, or two lines have the same term.
+            UserError: it can't be read, or a line is not such a pair, or two lines have the same term.
         """
         path = Path(path)
         try:
@@ -108,7 +108,7 @@ class Glossary:
             if len(columns) != 2 or not all(columns):
                 raise UserError(f"{path}, line {number}: give a source term, a tab and its target term")
             if _composed(columns[0]) in composed:
-                raise UserError(f"{path}, line {number}: {columns[0]!r} is there twice; give each term once")
+                raise UserError(f"{path}, line {number}: {columns[0]!r} occurs twice; give each term once")
             composed.add(_composed(columns[0]))
             terms[columns[0]] = columns[1]
         try:
@@ -118,11 +118,11 @@ class Glossary:
 
     @property
     def fingerprint(self) -> str:
-        """What tells it from another glossary."""
+        """What distinguishes it from another glossary."""
         return hashlib.sha256(json.dumps(self.terms, sort_keys=True).encode()).hexdigest()
 
     def mark(self, texts: Sequence[str]) -> list[str]:
-        """Marks the terms of texts, for a translation with the option `protect`.
+        """Marks the terms in texts, for a translation with the option `protect`.
 
         Raises:
             UserError: `texts` is one string.

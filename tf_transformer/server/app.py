@@ -100,7 +100,9 @@ def create_app(
         exception_handlers={
             Refusal: _refused,
             UserError: lambda request, error: _error(400, str(error)),
-            TooMany: lambda request, error: _error(413, "the request has more sentences than may wait; split it"),
+            TooMany: lambda request, error: _error(
+                413, "the request has more sentences than the queue can hold; split it"
+            ),
             QueueFull: lambda request, error: _error(429, "too many texts are waiting", {"Retry-After": "1"}),
             DeadlineExceeded: lambda request, error: _error(503, "the translation took too long", {"Retry-After": "1"}),
             ClientDisconnect: lambda request, error: Response(status_code=499),
@@ -148,7 +150,7 @@ class RequestMiddleware:
             # A path may be long, and hold line breaks.
             log.error("%s in %r\n%s", type(error).__name__, scope["path"][:PATH_CHARACTERS], place)
             if status == 499:
-                await _error(500, "an error of the server; its log says where")(scope, receive, sending)
+                await _error(500, "internal server error; the server's log has the details")(scope, receive, sending)
         finally:
             self.lifecycle.under_way -= 1
             seconds = time.perf_counter() - began

@@ -38,7 +38,7 @@ def _specification() -> dict[str, Any]:
 
 
 def page(specification: dict[str, Any], address: str) -> str:
-    """The specification as HTML.
+    """The specification as an HTML page.
 
     Args:
         specification: in OpenAPI's form.
@@ -55,7 +55,7 @@ def page(specification: dict[str, Any], address: str) -> str:
         '<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/docs.css">',
         '<link rel="icon" href="/static/icon.svg" type="image/svg+xml"></head>',
         f"<body><h1>{title}</h1><p>{escape(specification['info']['description'])} ",
-        '<a href="/openapi.json">This description as OpenAPI</a>.</p>',
+        '<a href="/openapi.json">This page as an OpenAPI description</a>.</p>',
     ]
     for tag, group in groupby(operations, key=lambda each: each[2]["tags"][0]):
         parts.append(f"<h2>{escape(tag)}</h2>")

@@ -111,7 +111,9 @@ async def _parameters(request: Request) -> dict[str, Any]:
         return parse_json(body)
     asked = _values(request.query_params.multi_items())
     if kind == "multipart/form-data":
-        raise Refusal(415, "multipart forms are not read; send JSON, or a form as application/x-www-form-urlencoded")
+        raise Refusal(
+            415, "multipart forms are not supported; send JSON, or a form as application/x-www-form-urlencoded"
+        )
     from urllib.parse import parse_qsl
 
     try:

@@ -85,14 +85,14 @@ class Lifecycle:
             try:
                 ready()
             except OSError as error:  # whoever read the standard output has ended, or the disk is full
-                log.warning("that the server is ready can't be printed: %s", reason(error))
+                log.warning("can't print that the server is ready: %s", reason(error))
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             for model in self.models.values():
                 try:
                     await self._watch(model)
                 except Exception:  # such as no memory for a thread; later there may be some
-                    log.exception("model %s: looking for a new version failed, and is tried again", model.name)
+                    log.exception("model %s: checking for a new version failed; trying again", model.name)
                     await asyncio.sleep(RETRY_SECONDS)
 
     async def _watch(self, model: ServedModel) -> None:
@@ -105,7 +105,7 @@ class Lifecycle:
             await self._in_thread(model.load_newest)
         except UserError as error:
             self._refused[newest] = time.monotonic() + RETRY_SECONDS
-            log.warning("model %s version %d: %s; version %s stays", *newest, error, model.number)
+            log.warning("model %s version %d: %s; keeping version %s", *newest, error, model.number)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         """Works in a thread of its own, since the end of the event loop waits for those of `asyncio.to_thread`."""

@@ -1,4 +1,4 @@
-"""What /metrics tells Prometheus: counts and durations; no text and no address."""
+"""What /metrics reports to Prometheus: counts and durations; no text and no address."""
 
 from __future__ import annotations
 
@@ -28,19 +28,27 @@ class Metrics:
         def counter(name: str, told: str, *labels: str) -> Counter:
             return Counter(f"tf_transformer_{name}", told, labels, registry=registry)
 
-        self._requests = counter("requests", "Requests that were answered.", "path", "status")
-        self._request_seconds = histogram("request_seconds", "From a request's header to its answer.", "path", SECONDS)
-        self._queue_seconds = histogram("queue_seconds", "What sentences waited to be begun.", "model", SECONDS)
-        self._batch_items = histogram("batch_items", "Sentences of a batch.", "model", ITEMS)
-        self._batch_seconds = histogram("batch_seconds", "What the model took for a batch.", "model", SECONDS)
-        self._characters = counter("source_characters", "Characters that were translated.", "model")
-        self._tokens = counter("source_tokens_estimate", "Their tokens, as batches count them.", "model")
-        self._translated = counter("translation_characters", "Characters of their translations.", "model")
+        self._requests = counter("requests", "Requests answered.", "path", "status")
+        self._request_seconds = histogram(
+            "request_seconds", "Seconds from a request's header to its answer.", "path", SECONDS
+        )
+        self._queue_seconds = histogram(
+            "queue_seconds", "Seconds that sentences waited in the queue.", "model", SECONDS
+        )
+        self._batch_items = histogram("batch_items", "Sentences in a batch.", "model", ITEMS)
+        self._batch_seconds = histogram("batch_seconds", "Seconds that the model took for a batch.", "model", SECONDS)
+        self._characters = counter("source_characters", "Characters of the source texts.", "model")
+        self._tokens = counter(
+            "source_tokens_estimate", "Tokens of the source texts, as estimated for batching.", "model"
+        )
+        self._translated = counter("translation_characters", "Characters of the translations.", "model")
         self._failures = counter("batch_failures", "Batches in which the model failed.", "model")
-        self._loads = counter("model_loads", "Versions that were loaded, or could not be.", "model", "result")
+        self._loads = counter("model_loads", "Versions loaded, and versions that failed to load.", "model", "result")
         self._version = Gauge("tf_transformer_model_version", "The version served.", ["model"], registry=registry)
-        self._queue = Gauge("tf_transformer_queue_items", "Sentences that wait.", ["model"], registry=registry)
-        self._under_way = Gauge("tf_transformer_requests_under_way", "Requests under way.", registry=registry)
+        self._queue = Gauge(
+            "tf_transformer_queue_items", "Sentences waiting in the queue.", ["model"], registry=registry
+        )
+        self._under_way = Gauge("tf_transformer_requests_under_way", "Requests in progress.", registry=registry)
 
     def text(self) -> tuple[bytes, str]:
         """All metrics in Prometheus's text format, and its content type."""

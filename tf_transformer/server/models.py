@@ -78,7 +78,7 @@ def find_source(path: Path) -> Source:
     from tf_transformer.runs.directory import is_run
 
     if is_run(path):
-        raise UserError(f"{path}: a run, not an export; run `tf-transformer export` on it and serve what that writes")
+        raise UserError(f"{path}: a run, not an export; run `tf-transformer export` on it and serve the result")
     raise UserError(f"{path}: neither a SavedModel, nor a folder of its versions, nor a CTranslate2 model")
 
 

@@ -103,7 +103,7 @@ async def translate(request: Request) -> JSONResponse:
     pieces = await without_blocking(len(text), split_sentences, text, version.languages[0])
     given = asked.get("prefixes") or {}
     if not isinstance(given, dict):
-        raise Refusal(400, "prefixes must be an object of strings by the number of their sentence")
+        raise Refusal(400, "prefixes must be an object with a string for each sentence's number")
     sentences = pieces[1::2]
     prefixes = {
         number: check_text(given[str(number)], "prefixes", request.app.state.settings)
@@ -163,7 +163,7 @@ async def attention(request: Request) -> JSONResponse:
     note(request, model.name, [source], [target])
     if not seen:
         raise Refusal(
-            400, f"the model {model.name} has no attention to show; a SavedModel exported with this version has"
+            400, f"the model {model.name} has no attention to show; export it as a SavedModel with this version"
         )
     weights = {kind: seen[f"{kind}_attention"][0] for kind in KINDS if f"{kind}_attention" in seen}
     tokens = (_strings(seen[f"{side}_tokens"][0]) for side in ("source", "target"))
@@ -178,7 +178,7 @@ async def search(request: Request) -> JSONResponse:
     source = check_text(asked.get("source"), "source", settings)
     prefix = check_text(asked.get("prefix") or "", "prefix", settings)
     if "translate_with_search" not in version.signatures:
-        raise Refusal(400, f"the model {model.name} has no search to show; a SavedModel exported with this version has")
+        raise Refusal(400, f"the model {model.name} has no search to show; export it as a SavedModel with this version")
     options = version.options
     inputs = {name: getattr(options, name) for name in ("beam_size", "alpha", "min_length")}
     inputs |= {"num_hypotheses": 1, "max_length": options.max_length or 0, "text": [source], "prefix": [prefix]}
@@ -197,7 +197,7 @@ async def _asked(request: Request) -> tuple[dict[str, Any], ServedModel, Version
     model = request.app.state.models.get(str(asked.get("model")))
     version = model and model.version
     if version is None or not version.translates:
-        raise Refusal(404, "there is no such model; load the page again")
+        raise Refusal(404, "there is no such model; reload the page")
     return asked, model, version
 
 

@@ -135,7 +135,7 @@ def _gather(value: Any, name: str, shape: list[int], dtype: Any, leaves: list[An
         leaves.append(_leaf(value, name, dtype))
         return
     if not isinstance(value, list) or len(value) != shape[0]:
-        raise Refusal(400, f"{name}: a list has another size or depth than the one before it")
+        raise Refusal(400, f"{name}: a list differs in size or depth from the one before it")
     for each in value:
         _gather(each, name, shape[1:], dtype, leaves)
 
@@ -145,7 +145,7 @@ def _leaf(value: Any, name: str, dtype: Any) -> Any:
     if kind == "O" and (isinstance(value, str) or _is_b64(value)):
         return _bytes(value, name)
     if kind not in ("O", *_TYPES):
-        raise Refusal(400, f"{name}: an input of the type {np.dtype(dtype).name} can't be given as JSON")
+        raise Refusal(400, f"{name}: an input of type {np.dtype(dtype).name} can't be given as JSON")
     if kind != "O" and isinstance(value, _TYPES[kind]) and isinstance(value, bool) == (kind == "b"):
         return value
     wanted = "string" if kind == "O" else np.dtype(dtype).name
@@ -156,7 +156,7 @@ def _bytes(value: str | dict[str, str], name: str) -> bytes:
     try:
         return value.encode() if isinstance(value, str) else base64.b64decode(value["b64"], validate=True)
     except UnicodeEncodeError:
-        raise Refusal(400, f"{name}: half of a surrogate pair, which is no character") from None
+        raise Refusal(400, f"{name}: half of a surrogate pair, which is not a character") from None
     except (binascii.Error, ValueError, TypeError):
         raise Refusal(400, f"{name}: Unable to base64 decode") from None
 

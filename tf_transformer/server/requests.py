@@ -59,7 +59,7 @@ async def read_body(request: Request) -> bytes:
                 elif size > settings.max_body + LINGER_BYTES:
                     break
     except TimeoutError:
-        message = f"the request's body did not come within {settings.body_seconds:g} seconds"
+        message = f"the request's body did not arrive within {settings.body_seconds:g} seconds"
         raise Refusal(408, message, closing) from None
     if size > settings.max_body:
         raise Refusal(413, f"the request's body has more than {settings.max_body:,} bytes", closing)
@@ -96,7 +96,7 @@ def check_text(text: Any, name: str, settings: Settings) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Refusal(400, f"{name} holds half of a surrogate pair, which is no character") from None
+        raise Refusal(400, f"{name} contains half of a surrogate pair, which is not a character") from None
     return text
 
 
@@ -112,7 +112,7 @@ def check_key(request: Request, given: Any = None) -> None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     key = given if given else token if scheme.lower() == "bearer" else None
     if not key:
-        raise Refusal(401, "this server wants an API key", {"WWW-Authenticate": "Bearer"})
+        raise Refusal(401, "this server requires an API key", {"WWW-Authenticate": "Bearer"})
     if not hmac.compare_digest(str(key).encode(errors="replace"), wanted.encode()):
         raise Refusal(403, "Invalid API key")
 

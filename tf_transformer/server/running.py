@@ -55,7 +55,7 @@ def run(models: Models, settings: Settings, bound: socket.socket, ready: Callabl
 
     Raises:
         UserError: a model can't be loaded.
-        KeyboardInterrupt: it was ended with Ctrl-C.
+        KeyboardInterrupt: it was stopped with Ctrl-C.
     """
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     logging.getLogger("tf_transformer.server").setLevel(logging.INFO)

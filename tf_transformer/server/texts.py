@@ -135,7 +135,7 @@ def _translated(document: list[_Part], results: Iterator[Translation], markup: b
         chosen.append([next(results) for _ in part.pieces[1::2]])
         for sentence, result in zip(part.pieces[1::2], chosen[-1], strict=True):
             if result.truncated:
-                raise Refusal(400, f"a sentence of {len(sentence):,} characters is longer than the model takes")
+                raise Refusal(400, f"a sentence of {len(sentence):,} characters is too long for the model")
 
     def joined(rank: int) -> str:
         parts = []

@@ -238,7 +238,7 @@ class CTranslate2Version(Version):
 
     def translate(self, texts: Sequence[bytes], options: Options) -> list[Translation]:
         if wrong := sorted(set(options) - {"num_hypotheses"}):
-            raise UserError(f"{wrong[0]} can't be chosen: a CTranslate2 model has its export's options")
+            raise UserError(f"{wrong[0]} can't be chosen: a CTranslate2 model uses its export's options")
         return as_translations(self._translate(list(texts)))
 
 

@@ -22,11 +22,11 @@ class AttentionBoard(SummaryCallback):
     """Translates a few fixed sentences at the end of an epoch, and writes the attention for TensorBoard's tab.
 
     Args:
-        sentences: what to translate: texts, or pairs of a text and its reference, which the tab shows beside the
+        sentences: what to translate: texts, or pairs of a text and its reference, which the tab shows next to the
             translation.
         attend: the function "translate_with_attention" of a `Translator` of the model in training.
         log_dir: the folder of one of TensorBoard's runs; or its event file, where other callbacks write to it too.
-        every: how many epochs there are from one time to the next; the first is the first epoch.
+        every: number of epochs from one time to the next; the first time is after the first epoch.
 
     Raises:
         UserError: `sentences` is one string.
@@ -55,7 +55,7 @@ class AttentionBoard(SummaryCallback):
     ) -> None:
         super().__init__(log_dir)
         if every < 1:
-            raise ValueError(f"every is {every}; give a whole number from 1 up")
+            raise ValueError(f"every is {every}; give a whole number of at least 1")
         check_is_list(sentences, "sentences")
         pairs = [(each, None) if isinstance(each, str) else each for each in sentences]
         self.texts, self.references = ([pair[side] for pair in pairs] for side in (0, 1))

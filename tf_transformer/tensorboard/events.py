@@ -182,7 +182,7 @@ def _events(file: BinaryIO) -> Iterator[tuple[int, int]]:
         head = file.read(12)
         length, check = struct.unpack("<QI", head)
         if check != _masked_crc(head[:8]):
-            raise DamagedRecord(f"damaged at byte {start:,}; what stands before is shown")
+            raise DamagedRecord(f"damaged at byte {start:,}; what comes before is shown")
         if start + 12 + length + 4 > end:  # still being written
             return
         yield start + 12, length
@@ -200,7 +200,7 @@ def _attention(event: bytes) -> tuple[str, int, list[bytes]] | None:
     try:
         parsed = Event.FromString(event)
     except DecodeError:
-        raise DamagedRecord("an event is damaged; what stands before is shown") from None
+        raise DamagedRecord("an event is damaged; what comes before is shown") from None
     for value in parsed.summary.value:
         if value.metadata.plugin_data.plugin_name == PLUGIN and value.tensor.string_val:
             return value.tag, parsed.step, list(value.tensor.string_val)

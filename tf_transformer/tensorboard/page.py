@@ -64,9 +64,9 @@ def write_page(
     """Writes the page.
 
     Args:
-        path: where it goes; what is there is overwritten.
+        path: where to write it; an existing file is overwritten.
         inspections: as `tf_transformer.inspection.inspect` gives them.
-        title: of the page, and what the model is called in it.
+        title: of the page, and the name of the model in it.
         references: a reference translation of each sentence, or None.
 
     Returns:

@@ -58,7 +58,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
     def _runs(self, request: Request) -> Response:
         """JSON: the steps of each tag of each run, and the damaged files."""
         if not self.index:
-            raise _Mistake("TensorBoard reads several folders by name; start it with --logdir DIR")
+            raise _Mistake("TensorBoard reads several named folders, which this tab can't; start it with --logdir DIR")
         return _json({"runs": self.index.refresh(), "damaged": self.index.damaged})
 
     def _header(self, request: Request) -> Response:
@@ -110,7 +110,7 @@ def _answering(route: Callable[[Request], Response]) -> Callable:
     @Request.application
     def answer(request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
-            return _json({"error": "only GET is answered"}, 405)
+            return _json({"error": "only GET is supported"}, 405)
         try:
             return route(request)
         except _Mistake as mistake:

@@ -114,7 +114,7 @@ def decode_header(part: bytes) -> Header:
     try:
         values = read_json(zlib.decompress(part))
         if values.pop("format") != FORMAT:
-            raise DamagedRecord(f"its format is another than {FORMAT}")
+            raise DamagedRecord(f"its format is not {FORMAT}")
         return Header(**values)
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedRecord(f"the header can't be read: {error}") from None
@@ -148,7 +148,7 @@ def _check(kind: str, weights: np.ndarray, whole: Header) -> None:
             f"{len(whole.source)} source and {len(whole.target)} target tokens"
         )
     if not ((weights >= 0) & (weights <= 1.001)).all():  # NaN too; a softmax may be a rounding error above 1
-        raise ValueError(f"attention[{kind!r}] holds values that are not from 0 to 1: give the softmax's output")
+        raise ValueError(f"attention[{kind!r}] contains values outside 0 to 1: give the softmax's output")
 
 
 def _within(place: int, length: int) -> int:

@@ -1,4 +1,4 @@
-"""Sample translations in TensorBoard: the same few sentences at each validation, beside their references."""
+"""Sample translations in TensorBoard: the same few sentences at each validation, next to their references."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tf_transformer.tensorboard.summary_callback import SummaryCallback
 class SampleTranslations(SummaryCallback):
     """Writes translations of a few sentences as text for TensorBoard at the end of each epoch.
 
-    Beside each stands its reference; words that one has and the other has not are bold.
+    Each is next to its reference; words that only one of them has are bold.
 
     Args:
         translate: maps texts to their translations.

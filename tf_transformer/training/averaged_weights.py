@@ -11,13 +11,13 @@ import numpy as np
 
 
 class AveragedWeights(keras.callbacks.Callback):
-    """Shows the moving average of the weights wherever a model in training is looked at; training has its own weights.
+    """Shows the moving average of the weights whenever a model in training is evaluated; training has its own weights.
 
     The average is in the model from the start of a validation, or the end of an epoch, to the start of the next epoch,
-    and after training. Callbacks that look at the model at an epoch's end must come after this one. The model must be
+    and after training. Callbacks that use the model at an epoch's end must come after this one. The model must be
     compiled with an optimizer that has `use_ema=True`.
 
-    Keras's `SwapEMAWeights` rounds the weights that training goes on from, and leaves the wrong ones in the model where
+    Keras's `SwapEMAWeights` rounds the weights that training continues from, and leaves the wrong ones in the model if
     training ends before its last epoch.
 
     Example:

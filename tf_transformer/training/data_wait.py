@@ -23,12 +23,12 @@ class DataWait(keras.callbacks.Callback):
     and how long their steps took.
 
     A step that begins before its batch is ready waits for it. A GPU may be at work on the step before for some of
-    that time, since steps are started ahead of it; the share then tells more than what the GPU loses. Keras fetches
-    the batch inside its compiled step, so the two times are noted on both sides: here when a step begins, in the
+    that time, since steps are started ahead of it; the share is then more than what the GPU loses. Keras fetches
+    the batch inside its compiled step, so the two times are recorded on both sides: here when a step begins, in the
     dataset when a batch is ready. The first step is left out: in it the model is traced, before the first batch is
-    asked for, and its time is told on its own.
+    requested, and its time is reported separately.
 
-    It is for one `fit` on batches that go on for ever (`make_batches(repeat=True)`); another `fit` needs another one.
+    It is for one `fit` on endless batches (`make_batches(repeat=True)`); another `fit` needs another one.
 
     Example:
         >>> import tf_transformer as tt
@@ -53,7 +53,7 @@ class DataWait(keras.callbacks.Callback):
         self._shapes: set[tuple[int, ...]] = set()
 
     def watch(self, batches: tf.data.Dataset) -> tf.data.Dataset:
-        """Returns the same batches, each of which notes when it is ready. They must be what `fit` is given."""
+        """Returns the same batches, each of which records when it is ready. They must be what `fit` is given."""
         import tensorflow as tf
 
         def note(number: np.ndarray, source_ids: np.ndarray, labels: np.ndarray) -> np.ndarray:

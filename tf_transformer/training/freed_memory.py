@@ -11,14 +11,14 @@ _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 
 
 def keep_freed_memory() -> bool:
-    """Makes this process keep what it frees, instead of giving it back to the system after each training step.
+    """Makes this process keep freed memory instead of returning it to the system after each training step.
 
     glibc maps large blocks from the system and unmaps them when they are freed. A step frees and asks for the same
     tensors again, so each step pays for new pages, which the system has to fill with zeros. Kept, they are paid for
     once; the process holds the memory of its largest step until it ends.
 
-    To be called before TensorFlow starts its threads. Does nothing where malloc is not glibc's, or where the
-    environment already says how it works (`MALLOC_*` or `GLIBC_TUNABLES`).
+    To be called before TensorFlow starts its threads. Does nothing if malloc is not glibc's, or if the
+    environment already configures it (`MALLOC_*` or `GLIBC_TUNABLES`).
 
     Returns:
         Whether freed memory is kept from now on.

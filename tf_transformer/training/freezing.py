@@ -12,8 +12,8 @@ from tf_transformer.errors import UserError
 def freeze(model: keras.Model, layers: Sequence[str]) -> int:
     """Keeps weights from being trained. To be called before the optimizer is built.
 
-    A matrix that several layers share is frozen for all of them. What is frozen stays so in a file that the model is
-    saved to; a weight with `weight.trainable = True` learns again, once the model is compiled again.
+    A matrix that several layers share is frozen for all of them. What is frozen stays so in a file to which the model
+    is saved; a weight with `weight.trainable = True` learns again, once the model is compiled again.
 
     Args:
         model: a built model.
@@ -21,10 +21,10 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
             frozen.
 
     Returns:
-        How many numbers are frozen.
+        How many parameters are frozen.
 
     Raises:
-        UserError: the model has no such layer, nothing would be left to train, or `layers` is no list; nothing is
+        UserError: the model has no such layer, nothing would be left to train, or `layers` is not a list; nothing is
             frozen then.
 
     Example:
@@ -36,7 +36,7 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
         320
     """
     if isinstance(layers, str):
-        raise UserError(f"layers is one string; give a list of them: [{layers!r}]")
+        raise UserError(f"layers is a string; give a list: [{layers!r}]")
     # Those that are frozen already too: a model may have been loaded with them.
     paths = {path_in_model(variable): variable for variable in model.weights}
     for name in layers:
@@ -44,7 +44,7 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
             raise UserError(f"layers: the model has no {name}; choose from {', '.join(_nearest(paths, name))}")
     frozen = [variable for path, variable in paths.items() if any(_is_in(path, name) for name in layers)]
     if all(any(variable is each for each in frozen) for variable in model.trainable_variables):
-        raise UserError(f"layers: with all of {', '.join(layers)} frozen nothing is left to train; leave out some")
+        raise UserError(f"layers: freezing {', '.join(layers)} leaves nothing to train; leave some out")
     for variable in frozen:
         variable.trainable = False
     return sum(variable.shape.num_elements() for variable in frozen)

@@ -65,7 +65,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         self.alignment_weight = alignment_weight
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Works out the loss, as `call` does."""
+        """Computes the loss, as `call` does."""
         # Keras's own would multiply the one number that `call` returns by sample weights, and by the mask that the
         # output of a model with `Embedding(mask_zero=True)` carries.
         y_true, y_pred = (ops.convert_to_tensor(each, dtype=self.dtype) for each in (y_true, y_pred))
@@ -74,7 +74,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         return self.call(y_true, y_pred, sample_weight)
 
     def call(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Works out the loss.
+        """Computes the loss.
 
         Args:
             y_true: labels, int (batch, length); 0 is padding.

@@ -82,7 +82,7 @@ class Perplexity(_TokenMean):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class TokenAccuracy(_TokenMean):
-    """Share of the tokens whose logit is the highest; to share the highest is enough.
+    """Share of the tokens whose logit is the highest; a tie counts.
 
     Example:
         >>> import numpy as np
@@ -134,7 +134,7 @@ class TokenCount(_TokenMean):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class AlignmentLoss(_TokenMean):
-    """Mean for a target token of `alignment_loss`, before its weight; 0 where batches carry no alignments.
+    """Mean of `alignment_loss` per target token, before its weight; 0 if batches have no alignments.
 
     Example:
         >>> from tf_transformer.training import AlignmentLoss

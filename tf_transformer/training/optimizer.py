@@ -62,9 +62,9 @@ class TransformerAdam(keras.optimizers.Adam):
         weight_decay: share of each matrix taken off at a step, times the learning rate, whatever the gradient says
             (AdamW: Loshchilov & Hutter, 2019). Biases and layer norms, which are vectors, keep theirs, and so does what
             `exclude_from_weight_decay` names. None for none.
-        clip_norm: the longest that the gradient, all weights' as one vector, may be; a longer one is made this long.
+        clip_norm: maximum norm of the gradient, of all weights as one vector; a longer one is scaled down to it.
             None for no limit.
-        keep_gradient_norm: whether the variable `gradient_norm` tells how long the last step's gradient was, before it
+        keep_gradient_norm: whether the variable `gradient_norm` has the norm of the last step's gradient, before it
             was clipped: of the whole batch, all weights' as one vector. On several devices it is 0 unless there is a
             `clip_norm`: it would cost another sum over the devices.
         **kwargs: other arguments of `keras.optimizers.Adam`, such as `use_ema` and `ema_momentum`.
@@ -95,8 +95,9 @@ class TransformerAdam(keras.optimizers.Adam):
             raise ValueError(f"clip_norm must be above 0, or None for no limit, got {clip_norm!r}")
         if kwargs.get("gradient_accumulation_steps") and (clip_norm is not None or keep_gradient_norm):
             raise ValueError(
-                "clip_norm and keep_gradient_norm are of the whole batch's gradient, of which each call has but a part "
-                "with gradient_accumulation_steps; set the model's gradient_accumulation instead"
+                "clip_norm and keep_gradient_norm need the whole batch's gradient, but with "
+                "gradient_accumulation_steps each call has only a part of it; set the model's "
+                "gradient_accumulation instead"
             )
         # A name of its own: Keras would number it, and TensorFlow keeps something for each name a variable ever had.
         named = {"name": "transformer_adam", **kwargs}
@@ -133,11 +134,11 @@ class TransformerAdam(keras.optimizers.Adam):
     ) -> None:
         """Keeps matrices from decaying too, as Keras does; vectors never decay. To be called before the first step.
 
-        A model that is saved and loaded keeps to it; to a `var_list` only if it was saved behind the first step.
+        A model that is saved and loaded keeps to it; to a `var_list` only if it was saved after the first step.
 
         Args:
             var_list: variables that are not to decay.
-            var_names: what the names of such variables have in them, such as "embeddings"; as a regular expression.
+            var_names: regular expressions found in the names of such variables, such as "embeddings".
 
         Raises:
             ValueError: the optimizer has made a step, or was built, before.
@@ -199,8 +200,8 @@ class TransformerAdam(keras.optimizers.Adam):
         own = {"clip_norm": self.clip_norm, "keep_gradient_norm": self.keep_gradient_norm}
         if self._excluded_keys and not self.built:
             warnings.warn(
-                "the optimizer is saved without the var_list of exclude_from_weight_decay, since it has made no step "
-                "and does not know the variables' places yet; train before saving, or give var_names",
+                "the optimizer is saved without the var_list of exclude_from_weight_decay, since before its first "
+                "step it does not know the variables' places; train before saving, or give var_names",
                 stacklevel=2,
             )
         if self._excluded_places or self._excluded_names:

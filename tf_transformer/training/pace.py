@@ -17,7 +17,7 @@ class Pace(keras.callbacks.Callback):
     with the metric `TokenCount`. Where the optimizer keeps it, the last step's `gradient_norm` is added too.
 
     Attributes:
-        seconds: of the epoch, before its training was broken off and, in its validation, up to that; else 0.
+        seconds: of the epoch, before its training was interrupted and, in its validation, up to that; else 0.
 
     Example:
         >>> import numpy as np

@@ -26,17 +26,17 @@ FIGURES = {
 
 
 class ProgressBar(StepCounter):
-    """Shows one bar for the whole training, and a line at each validation.
+    """Shows one bar for the whole training run, and a line at each validation.
 
-    Where the output is no terminal, the lines alone are written. A line has the figures that there are: the loss;
+    If the output is not a terminal, only the lines are written. A line has the figures that there are: the loss;
     `Perplexity`; on the validation set `Perplexity` and the accuracy of `TokenAccuracy`; and what the callbacks
     `ValidationBleu`, `Pace` (tokens a second, of the metric `TokenCount`) and `DataWait` work out, which must come
     before this one.
 
-    Call `stop` when the training has ended, by an error too; until then the bar keeps the terminal.
+    Call `stop` when training has ended, even with an error; until then the bar keeps the terminal.
 
     Args:
-        steps: how many steps the training has.
+        steps: how many steps the training run has.
         console: where to write.
 
     Example:
@@ -112,6 +112,6 @@ class ProgressBar(StepCounter):
         return f"   {seconds / 60:.0f} min left" if seconds < 6000 else f"   {seconds / 3600:.1f} h left"
 
     def stop(self) -> None:
-        """Takes the bar away; it must be called when the training ends, by an error too."""
+        """Removes the bar; it must be called when training ends, even with an error."""
         if hasattr(self, "progress"):
             self.progress.stop()

@@ -89,7 +89,7 @@ class CosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         learning_rate: the peak.
         warmup_steps: steps until the peak.
-        steps: steps of the whole training; the rate stays 0 after it.
+        steps: steps of the whole training run; the rate stays 0 after it.
 
     Raises:
         ValueError: `learning_rate` not above 0, `warmup_steps` that is no positive integer, or `steps` not above

@@ -218,7 +218,7 @@ class ProjectingSteps:
             outputs = self(self._passes(x), training=True)
             if self.losses:
                 raise ValueError(
-                    "gradient_accumulation and parallel_parts can't do regularizers and add_loss, whose sum over "
+                    "gradient_accumulation and parallel_parts don't support regularizers and add_loss, whose sum over "
                     "the parts is not the batch's; leave them out, or set both to 1"
                 )
             return self._summed_loss(outputs, y, training=True) / tokens

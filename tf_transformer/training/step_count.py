@@ -35,11 +35,11 @@ class StepCounter(keras.callbacks.Callback):
 class EpochEnds(StepCounter):
     """Ends Keras's epochs where validations are due, and training at its last step.
 
-    A training that goes on from the middle of an epoch has less of it left than Keras thinks. This callback must come
-    before all others that may stop the training.
+    A training run that resumes in the middle of an epoch has less of it left than Keras thinks. This callback must come
+    before all others that may stop training.
 
     Args:
-        steps: how many steps the training has.
+        steps: how many steps the training run has.
         validate_every: how many steps an epoch has.
 
     Example:

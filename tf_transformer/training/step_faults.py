@@ -120,13 +120,13 @@ class StepFaults(StepCounter):
         try:
             found = [row for step in steps for row in self.find_pairs(self._batch(step))]
         except UserError as unreadable:  # the text may have changed, which the training itself no longer reads
-            raise UserError(f"{fault} (its pairs can't be told: {reason(unreadable)}); {ADVICE}") from unreadable
+            raise UserError(f"{fault} (its pairs can't be identified: {reason(unreadable)}); {ADVICE}") from unreadable
         rows = [f"{number}\t{source}\t{target}\n" for number, (source, target) in found]
         self.report.write_text("".join(rows), encoding="utf-8")
         numbers = [f"{number:,}" for number, _ in found]
         more = f" and {len(numbers) - TOLD:,} more" if len(numbers) > TOLD else ""
         raise UserError(
-            f"{fault}, on the pairs {', '.join(numbers[:TOLD])}{more} of data.train ({self.report} has all); {ADVICE}"
+            f"{fault}, on the pairs {', '.join(numbers[:TOLD])}{more} of data.train ({self.report} lists all); {ADVICE}"
         )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

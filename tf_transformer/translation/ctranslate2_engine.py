@@ -146,8 +146,8 @@ def _longest(hypotheses: list[Hypothesis]) -> int:
 def load_ctranslate2(path: str | os.PathLike, changes: Mapping[str, Any] | None = None) -> CTranslate2Engine:
     """Loads what `export_ctranslate2` wrote.
 
-    It searches as many batches at once as there are cores, if it is called from as many threads; the weights are there
-    once. Samples it draws for one batch after another: a seed holds for a loaded model, which, loaded again, gives the
+    It searches as many batches at once as there are cores, if it is called from as many threads; the weights are in
+    memory once. It samples one batch after another: a seed holds for a loaded model, which, loaded again, gives the
     same samples for the same calls.
 
     Args:

@@ -25,7 +25,7 @@ from tf_transformer.translation.writing import Writer
 # Those of the decoding options that say how a beam search goes.
 SEARCH_OPTIONS = "beam_size", "num_hypotheses", "alpha", "min_length", "max_length"
 
-PREFIX_ROWS = "prefix_ids must have one row for each text; give one of no column where none is wanted"
+PREFIX_ROWS = "prefix_ids must have one row for each text; for no prefixes, give it no columns"
 PREFIX_IDS = "prefix_ids must be ids of target tokens, from 0 to one less than the vocabulary's size"
 
 

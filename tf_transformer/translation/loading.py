@@ -26,7 +26,7 @@ LoadSignature = Callable[[Path, str], Callable[..., dict[str, Any]] | None]
 ENGINES = ("tensorflow", "ctranslate2")
 
 NO_ENSEMBLE_IN_CTRANSLATE2 = (
-    "CTranslate2 has no ensembles; give one model, or leave ctranslate2 out: a SavedModel holds an ensemble"
+    "CTranslate2 has no ensembles; give one model, or leave out ctranslate2: a SavedModel can hold an ensemble"
 )
 
 
@@ -51,7 +51,7 @@ def load_translate(
         has a signature give.
 
     Raises:
-        UserError: nothing of the kind is there, it is damaged, or an option can't be.
+        UserError: nothing of the kind is there, it is damaged, or an option is invalid.
 
     Example:
         >>> load_translate("runs/nothing")
@@ -81,14 +81,14 @@ def paths_of(path: str | os.PathLike | Sequence[str | os.PathLike]) -> list[Path
         UserError: there is none.
     """
     if not isinstance(path, str | os.PathLike) and not path:
-        raise UserError("no model is given: the list of them is empty")
+        raise UserError("no model is given: the list is empty")
     return [Path(path)] if isinstance(path, str | os.PathLike) else [Path(each) for each in path]
 
 
 def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **options: Any) -> Translator:
-    """Loads what a training made, ready to translate: the model, its tokenizers and its recipe's decoding options.
+    """Loads what a training run made, ready to translate: the model, its tokenizers and its recipe's decoding options.
 
-    The model works in float32, whatever it was trained in. Several make an `Ensemble`, with the first one's options.
+    The model computes in float32, whatever it was trained in. Several make an `Ensemble`, with the first one's options.
 
     Args:
         path: a run's folder, whose best checkpoint is taken, or one of its checkpoints
@@ -100,7 +100,7 @@ def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **opt
         SavedModel do, `tf.saved_model.load` loads.
 
     Raises:
-        UserError: no run is there, it is damaged, several have other tokenizers, or an option can't be.
+        UserError: no run is there, it is damaged, the tokenizers of several differ, or an option is invalid.
 
     Example:
         >>> import tempfile
@@ -109,7 +109,7 @@ def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **opt
         >>> tokenizers = tt.train_tokenizers([("a dog", "ein Hund")], vocab_size=280)
         >>> model = tt.Transformer(1, 8, 2, 16, input_vocab_size=280, target_vocab_size=280, max_length=64)
         >>> model.build(((None, None), (None, None)))
-        >>> with tempfile.TemporaryDirectory() as folder:  # a training leaves the same there
+        >>> with tempfile.TemporaryDirectory() as folder:  # a training run leaves the same there
         ...     run = RunDirectory.create(f"{folder}/runs/small")
         ...     save_recipe(tt.load_recipe("train/recipes/demo.yaml"), run.recipe)
         ...     tokenizers.save(run.tokenizer)
@@ -170,7 +170,7 @@ def _no_run(path: Path, several: bool = False) -> str:
     """Says what is at a path that is not a run, of a model alone or of an ensemble."""
     if several and is_saved_model(path):
         return (
-            f"{path}: a SavedModel, and an ensemble is made of runs or their checkpoints; give the run that it was "
+            f"{path}: a SavedModel, but an ensemble is made from runs or their checkpoints; give the run that it was "
             "exported from, or export the ensemble: tf-transformer export RUN RUN DEST"
         )
     if is_saved_model(path):

@@ -1,4 +1,4 @@
-"""Long texts: split into sentences, translated, and joined again with their blanks and line breaks."""
+"""Long texts: split into sentences, translated, and joined again with their spaces and line breaks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tf_transformer.protection.glossary import Glossary
     from tf_transformer.translation.texts import Translation
 
-# What stands between two sentences: blanks, line breaks, characters of no width.
+# What is between two sentences: spaces, line breaks, characters of no width.
 _BLANKS = re.compile(r"[\s\u200b\u2060\ufeff]*")
 
 # sentencex 1.0.32 fails on a no-break space after a single letter, and on half of a surrogate pair (JSON can hold it).
@@ -32,7 +32,7 @@ _WINDOW = 5_000
 _WITH_ORDINALS = re.compile("bs|cs|da|de|et|eu|fi|fo|hr|hu|is|lb|lv|nb|nn|no|pl|sk|sl|sr|tr")
 _ORDINAL = re.compile(r"\b\d{1,2}\.\s*\Z")
 
-# The end of a sentence in a script that writes no blanks: a full stop of full width, Chinese or Japanese letters, and
+# The end of a sentence in a script that writes no spaces: a full stop of full width, Chinese or Japanese letters, and
 # what marks may come behind them.
 _END_WITHOUT_BLANK = re.compile(r"[。！？．｡\u3005-\u3007\u3040-\u30ff\u3400-\u9fff]")
 _MARKS = re.compile(r"[^\w\s]*")
@@ -42,7 +42,7 @@ class Paragraph(NamedTuple):
     """A text that was translated sentence by sentence.
 
     Attributes:
-        text: the translation, with the blanks and line breaks of the source.
+        text: the translation, with the spaces and line breaks of the source.
         sources: the sentences.
         sentences: their translations.
 
@@ -74,8 +74,8 @@ def split_sentences(text: str, language: str | None = None, glossary: Glossary |
         glossary: one in whose terms no sentence ends, but for a line break: "Who Cares? Tour".
 
     Returns:
-        An odd number of pieces, which together are the text. Every second is a sentence, without blanks around it; the
-        others, which may be empty, are what stands before the first, between two, and after the last.
+        An odd number of pieces, which together are the text. Every second is a sentence, without spaces around it; the
+        others, which may be empty, are what comes before the first, between two, and after the last.
 
     Example:
         >>> split_sentences("Dr. Li came.  She left.\r\n")
@@ -106,7 +106,7 @@ def join_sentences(pieces: Sequence[str], translations: Iterable[str]) -> str:
     r"""Puts translations in the places of the sentences.
 
     A line break inside a translation becomes a space, so that the text has as many lines as before. Where sentences
-    follow each other without a blank, as in Chinese, a space comes behind a translation that does not end in Chinese or
+    follow each other without a space, as in Chinese, a space comes after a translation that does not end in Chinese or
     Japanese. Not so between ASCII characters, which may be parts of a name or of code: sentencex splits "ASP.NET".
 
     Args:
@@ -151,7 +151,7 @@ def translate_paragraphs(
         translate: gives the translations of a list of sentences, in order, as `translate_texts` does.
         texts: any number of texts.
         language: the code of their language; see `split_sentences`.
-        glossary: whose terms `translate` marks; see `split_sentences`.
+        glossary: the terms that `translate` marks; see `split_sentences`.
 
     Returns:
         The translated texts, in order.
@@ -175,16 +175,16 @@ def translate_paragraphs(
 
 
 def _needs_no_blank(text: str) -> bool:
-    """Whether what follows a text needs no blank before it: the text ends as in a script that writes none."""
+    """Whether what follows a text needs no space before it: the text ends as in a script that writes none."""
     # Backwards: some ends are marks too, and to try the marks behind each of a row takes the square of its length.
     marks = _MARKS.match(text[::-1]).end()
     return _END_WITHOUT_BLANK.search(text, max(len(text) - marks - 1, 0)) is not None
 
 
 def _parted(text: str) -> tuple[str, str, str]:
-    """A text's blanks at the beginning, what stands between, and its blanks at the end."""
+    """A text's spaces at the beginning, what is between, and its spaces at the end."""
     start = _BLANKS.match(text).end()
-    # Backwards: to look for the end of each row of blanks inside takes the square of its length.
+    # Backwards: to look for the end of each run of spaces inside takes the square of its length.
     end = len(text) - _BLANKS.match(text[start:][::-1]).end()
     return text[:start], text[start:end], text[end:]
 

@@ -23,7 +23,7 @@ Translate = Callable[[Any], dict[str, Any]]
 class Translation(NamedTuple):
     """A text's translation, its score, whether the text was cut to the model's positions, and the other hypotheses.
 
-    `others` holds text and score of each further one that was asked for, best first.
+    `others` has the text and score of each further hypothesis requested, best first.
 
     Example:
         >>> Translation("Ein Hund.", -0.25, truncated=False).text
@@ -44,7 +44,7 @@ def translate_texts(
     advance: Callable[[int], Any] = lambda done: None,
     window: int | None = None,
 ) -> Iterator[Translation]:
-    """Translates texts in batches of like length.
+    """Translates texts in batches of similar length.
 
     Args:
         translate: as `load_translate` gives it.
@@ -52,7 +52,7 @@ def translate_texts(
         batch_size: texts at once.
         streams: batches at once, each in a thread of its own.
         advance: called with the number of texts in each batch that is done.
-        window: so many texts, a multiple of `batch_size`, are put into batches together, and then as many more; all of
+        window: how many texts, a multiple of `batch_size`, are put into batches together at a time; all of
             them unless given. Texts that are given window by window are in the same batches, so that scores are the
             same to the last bit.
 

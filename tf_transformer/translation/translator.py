@@ -48,9 +48,9 @@ class Translator(tf.Module):
         tokenizers: the tokenizers it was trained with.
         options: how translations are searched for, unless a call says otherwise.
         half: whether to hold the weights as float16, half the size; the work is done in the model's own precision.
-            They are those that the model has now: one that is trained on needs another translator.
-        compiled: whether XLA may compile the search, see `warm_up`. What is worked out from the model's weights is then
-            worked out once: a model that is trained on needs another translator.
+            They are those that the model has now: after further training, make another translator.
+        compiled: whether XLA may compile the search, see `warm_up`. What is computed from the model's weights is then
+            computed once: after further training, make another translator.
 
     Raises:
         UserError: options that the model has no positions for, or tokenizers whose vocabularies are not of the model's
@@ -113,7 +113,7 @@ class Translator(tf.Module):
         Returns:
             A dict: "translation", string (batch,); "score", float32 (batch,), the translation's log-probability over
             the length penalty; "truncated", bool (batch,), whether the text was cut because it has more tokens than
-            the model has positions. An empty or blank text has an empty translation and score 0. With
+            the model has positions. A text that is empty or only spaces has an empty translation and score 0. With
             `num_hypotheses` among the changes the first two are (batch, num_hypotheses), best first; where there are
             fewer, the rest is empty and has score -inf.
 
@@ -143,7 +143,7 @@ class Translator(tf.Module):
         """Has XLA compile the search with the translator's own options, which makes `translate` of few texts faster.
 
         One program is compiled for each size of a batch, in one to ten seconds each. A batch is padded to the next
-        size that was compiled: at most twice its sentences. Other batches, other options, and translations of half as
+        size that was compiled: at most twice its sentences. Other batches, other options, and translations half as
         many tokens again as the padded source are searched for as ever, with the same result but for rounding.
 
         Args:
@@ -170,7 +170,7 @@ class Translator(tf.Module):
         return seconds
 
     def as_new(self) -> AbstractContextManager:
-        """The state that it is exported in: nothing is compiled yet where an export is loaded."""
+        """The state in which it is exported: nothing is compiled yet when an export is loaded."""
         return self._compiled.cold() if self._compiles else nullcontext()
 
     def _make_functions(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:

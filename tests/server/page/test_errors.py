@@ -46,9 +46,9 @@ PASSING = [
     ([refusal(429, "too many", **SOON)], "The server is busy. Trying again"),
     ([refusal(503, "the server is starting", **SOON)], "The server is starting. Trying again"),
     ([refusal(503, "the server is starting", **SOON)] * 8, "The server is starting. Trying again"),
-    ([refusal(503, "the server is draining", **SOON)], "The server is about to end. Trying again"),
+    ([refusal(503, "the server is draining", **SOON)], "The server is shutting down. Trying again"),
     ([None], "The server can’t be reached. Trying again"),
-    ([refusal(502, "", **SOON)], "The server does not answer. Trying again"),
+    ([refusal(502, "", **SOON)], "The server does not respond. Trying again"),
 ]
 
 
@@ -66,11 +66,11 @@ def test_what_may_pass_is_told_and_tried_again(failing):
 
 
 def test_what_does_not_pass_is_told_and_left(failing):
-    page = failing(refusal(413, "too large"), refusal(500, "an error of the server; its log says where"))
+    page = failing(refusal(413, "too large"), refusal(500, "internal server error; the server's log has the details"))
     page.fill("#source", SENTENCE)
     page.wait_for_selector("#status:has-text('This text is too long for one request.')")
     page.fill("#source", SENTENCE[:-1])
-    page.wait_for_selector("#status:has-text('The server made an error')")
+    page.wait_for_selector("#status:has-text('An error occurred on the server')")
     page.fill("#source", SENTENCE)
     translated(page, GERMAN)
     page.route("**/page/translate", lambda route: route.fulfill(**refusal(413, "too large")))
@@ -79,7 +79,7 @@ def test_what_does_not_pass_is_told_and_left(failing):
 
 
 def test_a_server_that_wants_a_key_is_asked_for_it(failing):
-    page = failing(refusal(401, "this server wants an API key"), refusal(403, "Invalid API key"))
+    page = failing(refusal(401, "this server requires an API key"), refusal(403, "Invalid API key"))
     keys = []
 
     def note(request):
@@ -88,8 +88,12 @@ def test_a_server_that_wants_a_key_is_asked_for_it(failing):
 
     page.on("request", note)
     page.fill("#source", SENTENCE)
-    unknown = "does not know this key"
-    for key, told in (("wrong", "wants a key"), ("ключ", unknown), ("right", unknown)):  # no header brings "ключ"
+    unknown = "does not accept this key"
+    for key, told in (
+        ("wrong", "requires an API key"),
+        ("ключ", unknown),
+        ("right", unknown),
+    ):  # no header brings "ключ"
         page.wait_for_selector(f"#status:has-text('{told}')")
         page.wait_for_selector("#key input:focus")
         page.keyboard.type(key)
@@ -145,7 +149,7 @@ def test_a_sentence_that_is_cut_is_told_in_view(open_page):
         page.fill("#source", "")
         translated(page, "")
         page.fill("#source", "a man sees the house and " * 100)
-        page.wait_for_selector("#status.problem:has-text('longer than the model takes')")
+        page.wait_for_selector("#status.problem:has-text('too long for the model')")
         assert is_in_view(page, "#source-name") and is_in_view(page, "#status")
 
 

@@ -128,7 +128,7 @@ def test_what_a_narrow_phone_has_no_room_for_is_wrapped_or_fades_out(open_page):
     box.evaluate("node => node.scrollLeft = node.scrollWidth")
     comes(page, lambda: box.evaluate(faded) == 0)
     page = open_page(address="docs", viewport={"width": 390, "height": 844})
-    assert page.get_by_role("link", name="This description as OpenAPI").count() == 1
+    assert page.get_by_role("link", name="This page as an OpenAPI description").count() == 1
     assert page.evaluate(
         "[...document.querySelectorAll('pre')].every(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)"
     )

@@ -51,12 +51,12 @@ async function once(path, body, signal) {
 
 function inWords(status, told) {
   if (status === 429) return 'The server is busy.';
-  if (status === 503) return /starting/.test(told) ? STARTING : /draining/.test(told) ? 'The server is about to end.' : 'The server is busy.';
-  if (status === 502 || status === 504) return 'The server does not answer.';
+  if (status === 503) return /starting/.test(told) ? STARTING : /draining/.test(told) ? 'The server is shutting down.' : 'The server is busy.';
+  if (status === 502 || status === 504) return 'The server does not respond.';
   if (status === 413) return 'This text is too long for one request.';
-  if (status === 401) return 'This server wants a key.';
-  if (status === 403) return 'The server does not know this key.';
-  if (status >= 500) return 'The server made an error; its log says where.';
+  if (status === 401) return 'This server requires an API key.';
+  if (status === 403) return 'The server does not accept this key.';
+  if (status >= 500) return 'An error occurred on the server; its log has the details.';
   return told ? `${told[0].toUpperCase()}${told.slice(1)}${/[.!?]$/.test(told) ? '' : '.'}` : `The server answered ${status}.`;
 }
 

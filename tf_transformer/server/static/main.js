@@ -50,7 +50,7 @@ async function start() {
   } catch (error) {
     return say(error.message, true);
   }
-  if (!server.models.length) return say('This server has no model that translates.', true);
+  if (!server.models.length) return say('This server has no translation model.', true);
   say('');
   byId('model').append(...server.models.map(({name, source: from, target: to}) => element('option', {value: name}, from.code === 'und' ? name : `${from.name} to ${to.name}, ${name}`)));
   byId('model-label').hidden = server.models.length < 2;
@@ -201,9 +201,9 @@ function showAll() {
   byId('said').textContent = written;
   byId('served').textContent = list.length ? `Translated by ${model.name}, version ${model.version}.` : '';
   const cut = list.filter(({truncated}) => truncated).length;
-  if (cut) say('A sentence is longer than the model takes: what lies behind its limit was left out.', true);
+  if (cut) say('A sentence is too long for the model: the part beyond its limit was left out.', true);
   else if (list.some(({fixed}) => fixed)) offerUndo();
-  else if (list.length && !model.prefix) say('This model only translates: what it attends to, and how it searches, can’t be seen in its format.');
+  else if (list.length && !model.prefix) say('This model only translates: in its format, attention and search can’t be shown.');
   remember();
   showPanel();
 }

@@ -98,7 +98,7 @@ export function makePanel(tabs, root, {changed, pick}) {
           ),
         ),
       ),
-      element('p', {class: 'hint'}, 'The score is the log-probability over the length penalty: the nearer to 0, the likelier.'),
+      element('p', {class: 'hint'}, 'The score is the log-probability divided by the length penalty: the closer to 0, the likelier.'),
     );
   }
 

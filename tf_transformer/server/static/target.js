@@ -76,7 +76,7 @@ export function makeTarget(root, offer, {pointed, wordsFor, choose}) {
       if (signal.aborted) return;
       const word = sentence.words.target[place];
       const span = sentence.seen && tokensOf(word, sentence.seen.target.spans);
-      if (!span) return fill([element('p', {class: 'hint'}, 'Nothing is known of this word.')], node);
+      if (!span) return fill([element('p', {class: 'hint'}, 'Nothing is known about this word.')], node);
       const start = Math.min(word.start, sentence.seen.target.spans[span[0]][0]);
       const found = offers((await wordsFor(sentence, span, signal)).words, sentence.shown, start, root.lang || 'und');
       if (signal.aborted) return;

@@ -17,7 +17,7 @@ const figure = (number) => number.toFixed(2).replace('-', '−');
 export function tree(search) {
   const {steps} = search;
   const nodes = read(steps);
-  if (!nodes.length) return element('p', {class: 'hint'}, 'Nothing was searched for.');
+  if (!nodes.length) return element('p', {class: 'hint'}, 'There was nothing to search for.');
   const width = within(widest(nodes.flat().map((node) => node.label), 14) + 26, ...COLUMN);
   const x = (step) => LEFT + step * (width + 26);
   const y = (place) => TOP + place * ROW + BOX / 2;
@@ -79,7 +79,7 @@ export function tree(search) {
   const numbers = nodes.map((_, step) => svg('text', {class: 'figure', x: x(step) + width / 2, y: 12, 'text-anchor': 'middle'}, String(step + 1)));
   const drawn = svg(
     'svg',
-    {...size, viewBox: `0 0 ${size.width} ${size.height}`, role: 'group', 'aria-label': 'The search as a tree; the arrow keys go from one hypothesis to the next'},
+    {...size, viewBox: `0 0 ${size.width} ${size.height}`, role: 'group', 'aria-label': 'The search as a tree; the arrow keys move from one hypothesis to the next'},
     ...numbers,
     ...all.flatMap(({line}) => line ?? []),
     ...all.map(({drawn: node}) => node),
@@ -89,7 +89,7 @@ export function tree(search) {
   return element(
     'div',
     {class: 'tree'},
-    element('p', {class: 'hint'}, `Each column is a step, in which the search keeps the ${search.beamSize} likeliest beginnings. The figure is a beginning’s log-probability; of a finished one, after “=”, the score by which it is ranked. “·” stands where no blank comes before a token.`),
+    element('p', {class: 'hint'}, `Each column is a step, in which the search keeps the ${search.beamSize} likeliest beginnings. The number is a beginning’s log-probability or, if it is finished, the score that ranks it, after “=”. “·” means that there is no space before a token.`),
     element('ul', {class: 'legend'}, ...keys.map((fate) => element('li', {class: fate}, NAMES[fate]))),
     told,
     element('div', {class: 'scroll'}, drawn),
@@ -130,12 +130,12 @@ function reason(node, {steps, score, beamSize}) {
   if (node.fate === 'closed') return `lost: finished with the score ${figure(node.score)}, and the translation has ${figure(score)}.`;
   if (node.fate === 'dropped') {
     const least = Math.min(...steps[node.step + 1].map(({logProbability}) => logProbability));
-    return `was dropped: the ${beamSize} likeliest beginnings of the next step all come from others. The last of them has ${figure(least)}.`;
+    return `was dropped: the ${beamSize} likeliest beginnings of the next step all continue others. The last of them has ${figure(least)}.`;
   }
   if (node.fate === 'overtaken') {
-    return `could no longer win when the search ended: its score could at best become ${figure(node.highest)}, and the translation has ${figure(score)}.`;
+    return `could no longer win when the search ended: its score could at best reach ${figure(node.highest)}, and the translation has ${figure(score)}.`;
   }
-  if (node.fate === 'cut') return `${node.wins ? 'is the translation, though it' : 'lost: it'} was cut, since it is as long as a translation may be.`;
+  if (node.fate === 'cut') return `${node.wins ? 'is the translation, though it' : 'lost: it'} was cut at the maximum length of a translation.`;
   const ends = {};
   const count = (each) => (each.children.length ? each.children.forEach(count) : (ends[each.fate] = (ends[each.fate] ?? 0) + 1));
   count(node);

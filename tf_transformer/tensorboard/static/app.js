@@ -72,7 +72,7 @@ export function show(root, source, memory) {
     chosen = {run, tag, step};
     choices.update({...state, ...chosen}, {runs, tags, steps, damaged: listing.damaged});
     if (!steps.length) {
-      main.replaceChildren(element('p', {class: 'empty'}, Object.keys(listing.runs).length ? 'No run or sentence has such a name.' : EMPTY));
+      main.replaceChildren(element('p', {class: 'empty'}, Object.keys(listing.runs).length ? 'No run or sentence matches the filters.' : EMPTY));
       return;
     }
     try {
@@ -130,7 +130,7 @@ export function show(root, source, memory) {
       if (scene.view === 'lines') tell(picture.getAttribute('aria-label'));
       frame.replaceChildren(picture);
     };
-    if (scene.view === 'heat') tell('Point at a cell, or walk with the arrow keys, to see its weight.');
+    if (scene.view === 'heat') tell('Point at a cell, or move with the arrow keys, to see its weight.');
     fill();
     const fewer = (least) => {
       scene.least = least;
@@ -224,7 +224,7 @@ export function show(root, source, memory) {
   function threshold(scene, fewer, told) {
     const number = element('output', {}, scene.least.toFixed(2));
     const slider = element('input', {
-      type: 'range', name: 'least', ...LEAST, value: scene.least, 'aria-label': 'Least weight of a line',
+      type: 'range', name: 'least', ...LEAST, value: scene.least, 'aria-label': 'Minimum weight of a line',
       oninput: () => {
         number.textContent = Number(slider.value).toFixed(2);
         fewer(Number(slider.value));

@@ -69,7 +69,7 @@ export function heatMap(scene, tell) {
     'g',
     {
       class: 'cells', role: 'application', tabindex: 0,
-      'aria-label': `weights of ${rows.length} by ${columns.length} tokens; the arrow keys go from one to the next`,
+      'aria-label': `weights of ${rows.length} by ${columns.length} tokens; the arrow keys move from one to the next`,
       onmousemove: followMouse, onkeydown: followKeys, onfocus: () => show(row, column),
     },
     image(weights, rows.length, columns.length, colours, {x: left, y: top, width, height}),

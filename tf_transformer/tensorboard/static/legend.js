@@ -51,7 +51,7 @@ export function line(attributes, text) {
 
 /** What a dot before a token says, where one has it (tokens.js). */
 export function goesOn(texts) {
-  return texts.some((text) => text.startsWith(DOT)) ? [words(`${DOT} no blank before the token`)] : [];
+  return texts.some((text) => text.startsWith(DOT)) ? [words(`${DOT} no space before the token`)] : [];
 }
 
 export function words(text) {

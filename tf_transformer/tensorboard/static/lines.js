@@ -72,6 +72,6 @@ function strongest({weights, heads, shown, columns, least}) {
   const all = found.length;
   const drawn = found.slice(-MOST);
   let told = all > MOST ? `the ${MOST} strongest of ${all} lines` : `${all} ${all === 1 ? 'line' : 'lines'}`;
-  if (!all && shown.length) told = `no line: the largest weight is ${largest.toFixed(2)}`;
+  if (!all && shown.length) told = `no lines: the largest weight is ${largest.toFixed(2)}`;
   return Object.assign(drawn, {told});
 }
