@@ -226,13 +226,13 @@ def test_another_command_is_refused(command, tiny_saved_model, monolingual, tmp_
     assert command(*words, "--beam-size", 1).status == 0
     before = contents(tmp_path)
     told = [
-        "back/manifest.json: this back-translation is of another command",
+        "back/manifest.json: this back-translation is from another command",
         "filters.max_ratio (3.0 there, 2.0 here)",
     ]
     assert_mistake(command(*words, "--beam-size", 1, "--max-ratio", 2), *told)
     (tmp_path / "back").rename(tmp_path / "elsewhere")
     assert_mistake(
-        command(*words), "back.shards/manifest.json: these shards are of another command", "options.beam_size"
+        command(*words), "back.shards/manifest.json: these shards are from another command", "options.beam_size"
     )
     assert {name.replace("elsewhere", "back"): content for name, content in contents(tmp_path).items()} == before
 

@@ -86,8 +86,8 @@ def test_a_file_s_size_and_time_of_change_tell_it_from_another(tmp_path):
     [
         (f"{DOGS}\n{DOGS[:-1]}\n{CATS}\n", 2, "1 brackets of the tree are not closed"),
         (f"{DOGS}\n\n{CATS})\n", 3, "a closing bracket"),
-        (f"{DOGS}\nDogs bark.\n", 2, "a text, 'Dogs'"),
-        ("The dog barks (loudly).\n", 1, "a text, 'The'"),
+        (f"{DOGS}\nDogs bark.\n", 2, "text, 'Dogs'"),
+        ("The dog barks (loudly).\n", 1, "text, 'The'"),
         (f"{DOGS}\n( (S\n (NP )\n (VP (VB go))))", 2, "a bracket (NP) without words"),
         ("\n(S (NP))", 2, "a bracket (NP) without words"),
         (f"{DOGS} ()", 1, "a bracket () without words"),

@@ -56,7 +56,7 @@ def back_translate(
         What `PairFilter.as_dict` tells; None where shards are left to other jobs.
 
     Raises:
-        UserError: a mistake in the file; one of the folders is of another command; or something can't be written.
+        UserError: a mistake in the file; one of the folders is from another command; or something can't be written.
     """
     source = Source(file, shard_lines)
     if not source.lines:

@@ -285,7 +285,8 @@ def test_what_another_version_prepared_is_told_and_prepared_again(tmp_path, cons
     (tmp_path / "train" / MANIFEST).write_bytes(manifest)
     write_checksums(tmp_path / "train")
     prepare(pairs, tmp_path / "train", console=console)
-    assert console.file.getvalue() == "train: what was prepared is damaged, or of another version; preparing it again\n"
+    told = "train: the prepared data is damaged, or from another version; preparing it again\n"
+    assert console.file.getvalue() == told
     assert contents(tmp_path / "train") == sound
 
 
