@@ -185,7 +185,9 @@ def test_another_option_is_refused(command, tiny_saved_model, sources, tmp_path)
     words = ["translate", tiny_saved_model, sources, "--shards", tmp_path / "shards"]
     assert command(*words, "--beam-size", 1).status == 0
     before = contents(tmp_path)
-    assert_mistake(command(*words), "manifest.json: these shards are of another command", "options.beam_size (1 there")
+    assert_mistake(
+        command(*words), "manifest.json: these shards are from another command", "options.beam_size (1 there"
+    )
     assert contents(tmp_path) == before
 
 

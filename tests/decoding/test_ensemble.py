@@ -246,5 +246,5 @@ def test_models_that_do_not_fit(models):
     with pytest.raises(UserError, match=r"target_vocab_size is 24 for models\[1\], but 23 for models\[0\]"):
         Ensemble([models[0], other])
     half = Transformer(1, 8, 2, 16, 23, 23, dtype="mixed_bfloat16")
-    with pytest.raises(UserError, match=r"dtype_policy of models\[1\] is mixed_bfloat16, and of models\[0\] float32"):
+    with pytest.raises(UserError, match=r"dtype_policy is mixed_bfloat16 for models\[1\], but float32 for models\[0\]"):
         Ensemble([models[0], half])
