@@ -209,7 +209,7 @@ def test_an_epoch_broken_off_leaves_the_next_as_it_is():
     assert second_epoch(1) == second_epoch(50)
 
 
-def test_endless_epochs_begin_anew_in_each_iterator_so_that_a_place_is_found_again():
+def test_endless_epochs_begin_again_in_each_iterator_so_that_a_place_is_found_again():
     options = {"batch_tokens": 200, "max_length": 30, "shuffle_buffer": 100, "seed": 1, "repeat": True}
     batches = make_batches(numbered(400), CHARACTERS, **options)
     first = [labels.numpy().tolist() for _, labels in batches.take(150)]  # some three epochs
