@@ -174,20 +174,20 @@ def test_of_its_hypotheses_it_takes_the_one_that_encoders_and_decoders_find_like
 
     monkeypatch.setattr(parser_module, "beam_search", recorded)
     options = {"told": "tree_state", "tags": True, "beam_size": 4, "extra_length": 12}
-    options |= {"alpha": 1.5, "length_offset": 2.0}
-    parser = make_parser(seed=2, tree_loss=0.5, **options)
+    options |= {"alpha": 0.0}
+    parser = make_parser(seed=3, tree_loss=0.5, **options)
     learned = [parser.model]
     if members > 1:
-        learned += [make_parser(seed, tree_loss=0.5, **options).model for seed in range(3, members + 1)]
+        learned += [make_parser(seed, tree_loss=0.5, **options).model for seed in range(6, members + 4)]
         models = [*learned, make_parser(seed=9, **options).model]
         parser = Parser(Ensemble(models), parser.tokenizers, parser.options)
     with eagerly():
         output = parser.parse([*TEXTS[:3], ""])
     ((ids, scores),) = found
-    differ = 0
+    differ = by_other_options = 0
     for place, text in enumerate(TEXTS[:3]):
         source = tf.constant([[*parser.tokenizers.source.tokenize([text]).to_list()[0], END_ID]])
-        contexts, totals = [model.encoder(source) for model in learned], []
+        contexts, totals, by_defaults = [model.encoder(source) for model in learned], [], []
         for hypothesis, score in zip(ids[place], scores[place].numpy(), strict=True):
             penalty = penalty_of(np.count_nonzero(hypothesis), parser.options)
             target = shift_right(hypothesis[None], START_ID)
@@ -196,9 +196,11 @@ def test_of_its_hypotheses_it_takes_the_one_that_encoders_and_decoders_find_like
                 for model, context in zip(learned, contexts, strict=True)
             ]
             totals.append(score - np.mean(losses) / penalty)
+            by_defaults.append(score - np.mean(losses) / penalty_of(np.count_nonzero(hypothesis), DecodingOptions()))
         best = int(np.argmax(totals))
+        by_other_options += best != np.argmax(by_defaults)  # as if it did not know of its alpha
         differ += best != 0
         tokens = parser.tokenizers.target.detokenize(ids[place, best][None]).numpy()[0].decode()
         assert " ".join(linearise(read_tree(output["tree"][place].numpy().decode()), tags=True)) == tokens
         assert output["score"][place] == scores[place, best]
-    assert differ and output["tree"].numpy()[-1] == b""
+    assert differ and by_other_options and output["tree"].numpy()[-1] == b""
