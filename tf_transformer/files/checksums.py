@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tf_transformer.errors import UserError
+from tf_transformer.files.whole import written_whole
 
 CHECKSUMS = "SHA256SUMS"
 
@@ -34,7 +35,7 @@ def write_checksums(folder: str | os.PathLike, names: Iterable[str] | None = Non
         >>> _ = (folder / "letter.txt").write_text("bear")
         >>> check_checksums(folder, "copy it again")  # doctest: +IGNORE_EXCEPTION_DETAIL
         Traceback (most recent call last):
-        UserError: /tmp/.../letter.txt: damaged, it is not what SHA256SUMS says; copy it again
+        UserError: /tmp/.../letter.txt: damaged, its checksum differs from SHA256SUMS; copy it again
     """
     folder = Path(folder)
     if names is None:
@@ -73,6 +74,33 @@ def check_checksums(folder: str | os.PathLike, remedy: str) -> None:
             raise UserError(f"{folder / name}: can't be read ({error.strerror}); {remedy}") from None
         if found != expected:
             raise UserError(f"{folder / name}: damaged, its checksum differs from {CHECKSUMS}; {remedy}")
+
+
+def replace_checked(folder: str | os.PathLike, name: str, text: str, what: str) -> None:
+    """Replaces one file of a folder, and its checksum; the folder passes the check at any moment.
+
+    The other files are not read, unless the folder has no `SHA256SUMS`, which is then written.
+
+    Args:
+        folder: where the files are.
+        name: the file's name.
+        text: what it gets.
+        what: what is replaced, for an error's message.
+
+    Raises:
+        UserError: a file can't be written.
+    """
+    folder = Path(folder)
+    sums = folder / CHECKSUMS
+    if not sums.exists():
+        (folder / name).write_text(text, encoding="utf-8")
+        return write_checksums(folder)
+    others = [line for line in sums.read_text("utf-8").splitlines(keepends=True) if not line.endswith(f"  {name}\n")]
+    own = f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n"
+    # Meanwhile without a checksum of the file: either would be wrong, should this be interrupted.
+    for path, content in ((sums, "".join(others)), (folder / name, text), (sums, "".join([own, *others]))):
+        with written_whole(path, what) as partial:
+            partial.write_text(content, encoding="utf-8", newline="\n")
 
 
 def _lies_inside(name: str) -> bool:

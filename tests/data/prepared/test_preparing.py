@@ -22,6 +22,7 @@ from tf_transformer.data.prepared import preparing
 from tf_transformer.data.prepared.store import MANIFEST, PreparedPairs
 from tf_transformer.data.sources import TextFiles
 from tf_transformer.errors import UserError
+from tf_transformer.files import checksums
 from tf_transformer.files.checksums import write_checksums
 from tf_transformer.tokenizers import TokenizerPair
 from tf_transformer.tokenizers.brackets import BracketTokenizer
@@ -172,7 +173,8 @@ def test_interrupted_as_it_notes_a_copied_corpus_nothing_is_damaged(tmp_path, co
     source, target = write_pairs(tmp_path, numbered(50))
     prepare(TextFiles(source, target), tmp_path / "store" / "train")
     monkeypatch.setattr(preparing, "make_part", None)
-    monkeypatch.setattr(preparing, "write_checksums", None)
+    for module in preparing, checksums:
+        monkeypatch.setattr(module, "write_checksums", None)
     replace = Path.replace
     for written in range(3):
         os.utime(source, ns=(written, written))

@@ -7,7 +7,6 @@ Python's lock: two threads tokenise 1.8 times as fast as one, and neither start 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 import json
 import shutil
@@ -40,9 +39,9 @@ from tf_transformer.data.prepared.store import (
     file_name,
 )
 from tf_transformer.errors import UserError
-from tf_transformer.files.checksums import CHECKSUMS, write_checksums
+from tf_transformer.files.checksums import CHECKSUMS, replace_checked, write_checksums
 from tf_transformer.files.locks import lock
-from tf_transformer.files.whole import AGAIN, folder_written_whole, written_whole
+from tf_transformer.files.whole import AGAIN, folder_written_whole
 
 if TYPE_CHECKING:
     from tf_transformer.tokenizers import TokenizerPair
@@ -189,7 +188,8 @@ def _current(pairs: Pairs, folder: Path, settings: dict[str, Any], console: Cons
             why = f"the prepared data is from other pairs ({manifest.fingerprint}; now {now})"
             return _tell_again(folder, why, console)
         if state is not None:  # the same texts, in files that were copied or moved
-            _replace_manifest(folder, dataclasses.replace(manifest, state=state))
+            renewed = dataclasses.replace(manifest, state=state)
+            replace_checked(folder, MANIFEST, renewed.to_json(), "the prepared data")
     return prepared
 
 
@@ -334,17 +334,3 @@ def _whole(path: Path) -> Part:
 def _write_manifest(folder: Path, manifest: Manifest) -> None:
     (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
     write_checksums(folder)
-
-
-def _replace_manifest(folder: Path, manifest: Manifest) -> None:
-    """Gives prepared pairs another manifest; they are whole at any moment, and none of their files is read."""
-    sums = folder / CHECKSUMS
-    if not sums.exists():  # somebody removed it, so that nothing is checked
-        return _write_manifest(folder, manifest)
-    others = [line for line in sums.read_text("utf-8").splitlines(keepends=True) if not line.endswith(f" {MANIFEST}\n")]
-    text = manifest.to_json()
-    own = f"{hashlib.sha256(text.encode()).hexdigest()}  {MANIFEST}\n"
-    # Meanwhile without a checksum of the manifest: either would be wrong, should this be interrupted.
-    for path, content in ((sums, "".join(others)), (folder / MANIFEST, text), (sums, "".join([own, *others]))):
-        with written_whole(path, "the prepared data") as partial:
-            partial.write_text(content, encoding="utf-8", newline="\n")
