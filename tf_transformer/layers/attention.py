@@ -91,7 +91,7 @@ class MultiHeadAttention(keras.layers.Layer):
     """Attends with several heads at once (section 3.2.2).
 
     `Concat(head_1, ..., head_h) W_O` with `head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)`. The heads' projections of
-    one kind are one matrix, in the sub-layers `query`, `key`, `value` and `output`.
+    one kind are one matrix, in the sub-layers `query`, `key`, `value` and `output_projection`.
 
     Args:
         d_model: width of the output.

@@ -34,8 +34,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), run_path: str |
     A recipe with `init_from` takes the keys of `model` and `tokenizer`, the languages and `data.tags` that neither it
     nor its `model.preset` gives from the recipe of the model that `init_from` names.
 
-    Nothing in a recipe is run. It may name any file that you may read, as a corpus or after `extends`; what is written
-    goes into the run's folder and `data.prepared`.
+    Nothing in a recipe is run. It may name any file that you may read, as a corpus or after `init_from` or `extends`;
+    what is written goes into the run's folder, `data.prepared` and, with `data.kind: tfds`, the datasets' folder.
 
     Args:
         path: the YAML file.

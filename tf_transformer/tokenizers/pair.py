@@ -73,7 +73,7 @@ class TokenizerPair(tf.Module):
         return self.checksum == other.checksum
 
     def save(self, directory: str | PathLike) -> None:
-        """Writes plain files: `tokenizer.json`, a `.model` or `.txt` for each vocabulary, and their checksums.
+        """Writes plain files: `tokenizer.json`, each vocabulary's `.model`, `.txt` or `.marian.json`, and checksums.
 
         Args:
             directory: where to write; created if it does not exist.

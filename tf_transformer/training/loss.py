@@ -21,14 +21,14 @@ class SmoothedCrossEntropy(keras.losses.Loss):
     `label_smoothing / vocabulary`. Padding (label 0) counts nowhere. Under a distribution strategy the sum is divided
     by the tokens of the whole batch, not of the replica's part, so that any number of devices takes the same step.
 
-    A `Transformer` compiled with it has no more than a chunk of logits at a time in `fit` and `evaluate`: it hands the
-    loss its decoder's output, and `of_states` projects that.
+    A `SequenceModel`, such as a `Transformer`, that is compiled with it has no more than a chunk of logits at a time in
+    `fit` and `evaluate`: it hands the loss its decoder's output, and `of_states` projects that.
 
     Args:
         label_smoothing: epsilon_ls, in [0, 1).
         r_drop: alpha, the weight of R-Drop (Liang et al., 2021): each sentence goes through the model twice, and the
             two predictions, made with different dropout, are pulled towards each other. 0 for none, as in the paper.
-            Only a `Transformer`'s `fit` can do it; there it takes twice the time and memory.
+            Only a `SequenceModel`'s `fit` can do it; there it takes twice the time and memory.
         alignment_weight: the weight of `alignment_loss`, which is added where a batch has an alignment beside its
             labels, `{"labels": ..., "alignment": ...}`; see there. Only `fit` of a `Transformer` with an
             `alignment_head` can do it.

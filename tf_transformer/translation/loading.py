@@ -92,7 +92,7 @@ def load_translator(path: str | os.PathLike | Sequence[str | os.PathLike], **opt
 
     Args:
         path: a run's folder, whose best checkpoint is taken, or one of its checkpoints
-            (`runs/NAME/checkpoints/step-000420.keras`); or a list of them, whose tokenizers must be the same.
+            (`runs/NAME/checkpoints/step-00000420.keras`); or a list of them, whose tokenizers must be the same.
         **options: in place of the recipe's; see `DecodingOptions`.
 
     Returns:
