@@ -6,6 +6,7 @@ import pytest
 
 from tests.documents.reading import ROOT, blocks_of
 from tests.tiny_run import MAX_LENGTH
+from tf_transformer.experiment.compiling import check_freeze
 from tf_transformer.recipe import load_recipe
 from tf_transformer.sweep import load_sweep
 
@@ -64,7 +65,8 @@ def test_the_recipes_of_a_fine_tuning_are_some(folder, tiny_run_directory):
         recipes.append(load_recipe(folder / "more.yaml", short))
     plain, new, frozen, mixed = recipes
     assert plain.model == load_recipe(tiny_run_directory.recipe).model and plain.tokenizer.keep
-    assert not new.tokenizer.keep and frozen.training.freeze == ("encoder", "decoder/embedding")
+    assert not new.tokenizer.keep and frozen.training.freeze == ("encoder/embedding", "encoder/layer_0")
+    check_freeze(frozen)  # the origin's model has these layers
     assert [source.weight for source in mixed.data.sources()] == [1, 0.0061]
 
 

@@ -40,6 +40,11 @@ def test_what_can_not_be_frozen_is_told(model, layers, told):
     assert not model.non_trainable_weights
 
 
+def test_a_model_that_has_no_weights_yet_is_told_so():
+    with pytest.raises(UserError, match="the model is not built, so it has no weights yet; build it"):
+        freeze(Transformer(2, 8, 2, 16, 20, 30), ["encoder"])
+
+
 def test_what_is_frozen_stays_so_in_a_file_with_all_that_the_optimizer_has_learned(model, tmp_path):
     count = freeze(model, ["encoder"])
     model.compile(TransformerAdam(1e-3), SmoothedCrossEntropy(), jit_compile=False, run_eagerly=True)

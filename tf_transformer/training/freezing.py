@@ -24,8 +24,8 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
         How many parameters are frozen.
 
     Raises:
-        UserError: the model has no such layer, nothing would be left to train, or `layers` is not a list; nothing is
-            frozen then.
+        UserError: the model is not built or has no such layer, nothing would be left to train, or `layers` is not a
+            list; nothing is frozen then.
 
     Example:
         >>> import tf_transformer as tt
@@ -37,6 +37,8 @@ def freeze(model: keras.Model, layers: Sequence[str]) -> int:
     """
     if isinstance(layers, str):
         raise UserError(f"layers is a string; give a list: [{layers!r}]")
+    if not model.built:
+        raise UserError("layers: the model is not built, so it has no weights yet; build it, or call it once")
     # Those that are frozen already too: a model may have been loaded with them.
     paths = {path_in_model(variable): variable for variable in model.weights}
     for name in layers:
