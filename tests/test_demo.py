@@ -71,10 +71,11 @@ class Reverse(tf.Module):
 def test_the_signature_is_one_line_however_narrow_the_terminal():
     shown = io.StringIO()
     signature = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
-    scores = {"loss": 0.1, "perplexity": 1.1, "bleu": 96.571, "training_seconds": 80.2, "signature": signature}
+    scores = {"loss": 0.1, "perplexity": None, "bleu": 96.571, "training_seconds": 80.2, "signature": signature}
     _show_figures(scores, 100.0, Console(file=shown, width=60))
     assert f"signature of BLEU: {signature}" in shown.getvalue().splitlines()
     assert ["BLEU", "96.57"] in map(str.split, shown.getvalue().splitlines())
+    assert "not finite" in shown.getvalue()  # as null in scores.json says
 
 
 def test_translating_in_a_new_process(tmp_path):

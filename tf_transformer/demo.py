@@ -16,6 +16,7 @@ from rich.table import Table
 
 from tf_transformer.data.demo import DemoSource
 from tf_transformer.errors import UserError, WorkerLost
+from tf_transformer.evaluation.table import shown
 from tf_transformer.experiment import export_run, train
 from tf_transformer.experiment.resuming import check_same
 from tf_transformer.inspection.pictures import plot_inspection
@@ -83,8 +84,8 @@ def run_demo(recipe: Recipe, runs: Path, savedmodels: Path, console: Console) ->
 
 def _show_figures(scores: Mapping[str, Any], seconds: float, console: Console) -> None:
     table = Table("held-out test sentences", "", box=None, header_style="bold")
-    table.add_row("loss", f"{scores['loss']:.3f}")
-    table.add_row("perplexity", f"{scores['perplexity']:.3f} per token")
+    table.add_row("loss", shown(scores["loss"], 3))
+    table.add_row("perplexity", f"{shown(scores['perplexity'], 3)} per token")
     table.add_row("BLEU", f"{scores['bleu']:.2f}")
     table.add_row("seconds", f"{seconds:.0f}, of which training {scores['training_seconds']:.0f}")
     console.print()

@@ -1,5 +1,8 @@
 """Errors that the command reports in one line."""
 
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -18,6 +21,37 @@ class UserError(ValueError):
 
 class OutOfMemory(UserError):
     """Memory ran out. The settings may be right: on a larger or less busy machine the same command may succeed."""
+
+
+@contextmanager
+def telling_out_of_memory(where: Callable[[], str], advice: str) -> Iterator[None]:
+    """Within it, running out of memory is an `OutOfMemory`, of one line. Of several contexts the outermost tells.
+
+    Args:
+        where: says at what it happened; called only then.
+        advice: what the message tells to do.
+
+    Example:
+        >>> with telling_out_of_memory(lambda: "in a search", "lower the beam size"):
+        ...     raise MemoryError
+        Traceback (most recent call last):
+        tf_transformer.errors.OutOfMemory: out of memory in a search; lower the beam size
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _is_out_of_memory(error):
+            raise
+        raise OutOfMemory(f"out of memory {where()}; {advice}") from error
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError | OutOfMemory):
+        return True
+    # What TensorFlow raises, for a full disk too, goes by its name: commands that use its C library alone do not import
+    # it. That library and CTranslate2 raise a RuntimeError.
+    of_library = isinstance(error, RuntimeError) or type(error).__name__ == "ResourceExhaustedError"
+    return of_library and re.search(r"\bOOM\b|out of memory", str(error), re.IGNORECASE) is not None
 
 
 def check_is_list(texts: Any, name: str) -> None:

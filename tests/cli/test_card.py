@@ -1,6 +1,7 @@
 """The command `card`, and the cards that runs and exports carry."""
 
 import json
+import math
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -85,12 +86,13 @@ def test_the_scores_are_those_of_the_card_s_checkpoint(command, run):
 def test_a_trial_of_other_options_leaves_the_training_s_scores(command, run):
     whose = {"set": "test", **identity(run.best)}
     also = {"also": {"old": {"bleu": 20.0, "sentences": 5}}}
-    run.write_scores({**whose, "bleu": 12.5, "sentences": 24, **also})
+    run.write_scores({**whose, "bleu": 12.5, "perplexity": math.inf, "sentences": 24, **also})
     before = facts_of(command, run.path)
     with renewed(run):
         run.write_scores({"source": "a.en", **identity(run.best), "beam_size": 1, "bleu": 50.0, "sentences": 3})
     assert facts_of(command, run.path) == before and before["comparison"]
-    assert "| bleu | 12.5 |" in run.card.read_text() and "options other" not in run.card.read_text()
+    assert "| bleu | 12.5 |\n| perplexity | not finite |\n" in run.card.read_text()
+    assert "options other" not in run.card.read_text()
 
 
 def test_of_what_the_training_did_not_score_others_are_told_with_their_options(command, run):

@@ -204,3 +204,26 @@ def test_of_its_hypotheses_it_takes_the_one_that_encoders_and_decoders_find_like
         assert " ".join(linearise(read_tree(output["tree"][place].numpy().decode()), tags=True)) == tokens
         assert output["score"][place] == scores[place, best]
     assert differ and by_other_options and output["tree"].numpy()[-1] == b""
+
+
+def test_the_length_offset_decides_among_hypotheses_of_unlike_length(monkeypatch):
+    """The search is made to find two trees, with scores that lie where the two offsets choose otherwise."""
+    trees, offsets = ["(S (NP DT )NP (VP NN )VP )S", "(S DT NN )S"], [0.0, 5.0]
+    options = [DecodingOptions(beam_size=2, alpha=1.0, length_offset=offset) for offset in offsets]
+    parser = make_parser(seed=3, told="tree_state", tags=True, tree_loss=0.5)
+    source = tf.constant([[*parser.tokenizers.source.tokenize(["Dogs bark"]).to_list()[0], END_ID]])
+    rows = [[*row, END_ID] for row in parser.tokenizers.target.tokenize(trees).to_list()]
+    ids = tf.ragged.constant(rows, tf.int32).to_tensor()
+    context = tf.repeat(parser.model.encoder(source), 2, axis=0)
+    losses = parser.model.told.loss_of_tree(tf.repeat(source, 2, axis=0), shift_right(ids, START_ID), context).numpy()
+    by_encoder = np.array([-losses / penalty_of(np.array([len(row) for row in rows]), each) for each in options])
+    scores = np.array([0.0, np.mean(by_encoder[:, 0] - by_encoder[:, 1])])
+    best = np.argmax(scores + by_encoder, axis=1)
+    assert sorted(best) == [0, 1]
+    monkeypatch.setattr(
+        parser_module, "beam_search", lambda *given, **named: (ids[None], tf.constant([scores], "float32"))
+    )
+    for each, place in zip(options, best, strict=True):
+        with eagerly():
+            (tree,) = Parser(parser.model, parser.tokenizers, each).parse(["Dogs bark"])["tree"].numpy()
+        assert " ".join(linearise(read_tree(tree.decode()), tags=True)) == trees[place]

@@ -1,6 +1,7 @@
 """A run's folder, and its models in other processes."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -160,6 +161,20 @@ def test_scores_keep_the_earlier_ones(empty_run):
         "earlier": [{"bleu": 1.5, "source": "Prüfung.en"}, {"bleu": 20.25, "source": "Prüfung.en"}],
     }
     assert {path.name for path in empty_run.path.iterdir()} == {"recipe.yaml", "checkpoints", "scores.json"}
+
+
+def test_a_figure_that_is_not_finite_is_null(empty_run):
+    """Also one that an earlier version wrote, in a way that Python alone reads."""
+    empty_run.scores.write_text('{"bleu": 1.5, "perplexity": Infinity}')
+    empty_run.write_scores({"bleu": 2.5, "perplexity": math.inf, "also": {"old": {"loss": math.nan}}})
+    empty_run.write_training({"fine_tuned_from": {"scores": {"test": {"perplexity": math.inf}}}})
+    constants = []
+    written = json.loads(empty_run.scores.read_bytes(), parse_constant=constants.append)
+    began = json.loads(empty_run.training.read_bytes(), parse_constant=constants.append)
+    assert not constants
+    earlier = [{"bleu": 1.5, "perplexity": None}]
+    assert written == {"bleu": 2.5, "perplexity": None, "also": {"old": {"loss": None}}, "earlier": earlier}
+    assert began == {"fine_tuned_from": {"scores": {"test": {"perplexity": None}}}}
 
 
 def test_a_path_that_is_not_utf_8_is_kept(empty_run):

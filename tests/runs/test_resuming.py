@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from rich.console import Console
 
 from tests.cli.command import contents
@@ -20,7 +21,7 @@ from tests.runs.test_going_on import flip_a_bit
 from tests.tiny_run import PAIRS
 from tf_transformer import experiment
 from tf_transformer.commands.train import train
-from tf_transformer.errors import Preempted, UserError
+from tf_transformer.errors import OutOfMemory, Preempted, UserError
 from tf_transformer.experiment import runner
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.experiment.resuming import find_state
@@ -29,6 +30,7 @@ from tf_transformer.runs import interruption
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.interruption import Interruption
 from tf_transformer.runs.loading import load_model
+from tf_transformer.translation.translator import Translator
 
 
 def with_training(recipe, **changes):
@@ -137,6 +139,41 @@ def test_ctrl_c_after_the_last_step_leaves_the_scores_to_the_same_command(stoppe
     experiment.train(loaded, run.path)
     assert run.scores.is_file() and not run.is_unfinished()
     assert embeddings.read_bytes() == written
+
+
+def test_too_little_memory_for_the_scores_leaves_them_to_the_same_command(stopped, monkeypatch):
+    """It may have a smaller `evaluation.batch_size` then; `evaluate` can score what is trained before."""
+    loaded, run = stopped
+    few = [(Path(loaded.data.root) / f"few.{language}").read_text().splitlines() for language in ("en", "de")]
+    translate = Translator.translate
+
+    def with_little_memory(self, texts):
+        if len(texts) > 2:
+            raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[4,512]")
+        return translate(self, texts)
+
+    monkeypatch.setattr(Translator, "translate", with_little_memory)
+    with pytest.raises(OutOfMemory) as error:
+        experiment.train(loaded, run.path)
+    message = str(error.value)
+    assert message.startswith("out of memory while the trained model was scored; the training is complete and ")
+    assert "lower evaluation.batch_size" in message and f"tf-transformer evaluate {run.path} " in message
+    assert run.is_unfinished() and not run.scores.exists()
+    monkeypatch.setattr(keras.Model, "fit", None)
+    scores = experiment.evaluate(run, list(zip(*few, strict=True)), batch_size=2)
+    smaller = loaded.model_copy(update={"evaluation": loaded.evaluation.model_copy(update={"batch_size": 2})})
+    experiment.train(smaller, run.path)
+    own = run.read_scores()[0]
+    assert own["bleu"] == scores["bleu"] and own["training_seconds"] > 0 and not run.is_unfinished()
+
+
+def test_too_little_memory_for_the_perplexity_is_told(eager, tiny_run_directory, monkeypatch):
+    def no_memory(*arguments, **options):
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[64,512]")
+
+    monkeypatch.setattr(keras.Model, "evaluate", no_memory)
+    with pytest.raises(OutOfMemory, match="^out of memory while the perplexity was computed; end other programs that "):
+        experiment.evaluate(tiny_run_directory, PAIRS[:1])
 
 
 def test_the_time_of_a_training_is_that_of_its_steps(stopped, monkeypatch):

@@ -16,7 +16,7 @@ from tf_transformer.commands.sweep import sweep
 from tf_transformer.errors import UserError
 from tf_transformer.sweep import running
 from tf_transformer.sweep.picture import plot_rows
-from tf_transformer.sweep.results import as_csv, check_results, compare
+from tf_transformer.sweep.results import as_csv, check_results, compare, in_words
 
 FIGURE = st.floats(0, 100).map(lambda x: round(x, 3))
 
@@ -62,6 +62,14 @@ def test_an_infinite_perplexity_has_no_deviation_and_the_others_are_told(tmp_pat
     assert wide.deviation == pytest.approx(math.sqrt(2))
     assert "base,perplexity,inf,,,,inf,4\n" in as_csv(rows)
     assert plot_rows(rows, tmp_path / "rows.png").stat().st_size
+
+
+def test_null_in_scores_json_counts_as_infinite():
+    """It stands there for what is no finite number."""
+    scores = {("base", 1): {"bleu": 1.0, "perplexity": None}, ("wide", 1): {"bleu": 2.0, "perplexity": 4.0}}
+    found = [(row.row, row.mean, row.difference) for row in compare(scores, ["base", "wide"])]
+    assert found[2:] == [("base", math.inf, None), ("wide", 4.0, -math.inf)]
+    assert in_words(scores["base", 1]) == "bleu 1.00, perplexity inf"
 
 
 @pytest.mark.parametrize("of_seeds", [[(math.inf, math.inf)], [(math.inf, 4.0), (4.0, math.inf)]])

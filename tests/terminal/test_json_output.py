@@ -8,6 +8,9 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from tf_transformer.terminal.json_output import print_json
+from tf_transformer.terminal.lines import paragraph_line, translation_line
+from tf_transformer.translation.paragraphs import Paragraph
+from tf_transformer.translation.texts import Translation
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -34,3 +37,12 @@ def test_of_a_path_that_is_not_utf_8_the_bytes_come_back(capsysbinary):
     print_json(content)
     printed = capsysbinary.readouterr().out.decode("utf-8")
     assert json.loads(printed) == content and "größe" in printed
+
+
+def test_a_score_that_is_no_number_is_null():
+    found = Translation("Ein Hund.", float("nan"), False, (("Ein", -float("inf")),))
+    line = json.loads(translation_line(1, found, as_json=True, nbest=True), parse_constant=refuse)
+    assert [line["score"], *(each["score"] for each in line["nbest"])] == [None] * 3
+    paragraph = Paragraph("Ein Hund.", ["A dog."], [found])
+    (sentence,) = json.loads(paragraph_line(paragraph, as_json=True), parse_constant=refuse)["sentences"]
+    assert sentence == {"source": "A dog.", "translation": "Ein Hund.", "score": None, "truncated": False}

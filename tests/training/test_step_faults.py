@@ -199,7 +199,7 @@ def test_a_validation_without_memory_is_told_as_such():
 
 def test_a_disk_without_space_is_not_told_as_memory():
     model, faults = untrained()
-    full = tf.errors.ResourceExhaustedError(None, None, "run/step-1.index; No space left on device")
+    full = tf.errors.ResourceExhaustedError(None, None, "room/step-1.index; No space left on device")
     with pytest.raises(tf.errors.ResourceExhaustedError) as error, faults.told(model):
         raise full
     assert error.value is full

@@ -14,9 +14,10 @@ from tests.bounded import SECONDS
 from tests.eager import eagerly
 from tests.mistakes import refused
 from tests.tiny_run import PAIRS
-from tf_transformer.errors import UserError
+from tf_transformer.errors import OutOfMemory, UserError
 from tf_transformer.inspection.sentence import load_attend
 from tf_transformer.runs.loading import load_model
+from tf_transformer.session.c_api import CApiError
 from tf_transformer.translation.loading import load_translate, load_translator, own_options
 from tf_transformer.translation.texts import Translation, translate_texts
 
@@ -96,6 +97,36 @@ def test_what_fails_in_a_stream_reaches_the_caller(streams):
 
     with pytest.raises(UserError, match="no c"):
         translate_texts(failing, ["a", "b", "c", "d"], 1, streams)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[64,512]"),
+        CApiError("OOM when allocating tensor with shape[64,512]"),
+        RuntimeError("CUDA failed with error out of memory"),
+    ],
+    ids=["Python", "TensorFlow", "its C library", "CTranslate2"],
+)
+def test_too_little_memory_is_told_with_what_to_lower(error):
+    def failing(batch):
+        raise error
+
+    told = r"^out of memory with 4 sentences at once; lower the batch size \(--batch-size\) or the beam size "
+    with pytest.raises(OutOfMemory, match=told):
+        translate_texts(failing, ["a", "b", "c", "d", "e"], 2, 2)
+
+
+def test_another_failure_is_not_told_as_memory():
+    failure = RuntimeError("/home/mushroom: damaged")
+
+    def failing(batch):
+        raise failure
+
+    with pytest.raises(RuntimeError) as error:
+        translate_texts(failing, ["a"])
+    assert error.value is failure
 
 
 def test_other_hypotheses_come_best_first_and_only_those_there_are():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,17 @@ def in_short(scores: Mapping[str, Any]) -> str:
         >>> in_short({"bleu": 31.456, "perplexity": 6.2})
         'BLEU 31.46, perplexity 6.200'
     """
-    return ", ".join(f"{name} {scores[key]:.{digits}f}" for name, (key, digits) in FIGURES.items() if key in scores)
+    return ", ".join(f"{name} {shown(scores[key], digits)}" for name, (key, digits) in FIGURES.items() if key in scores)
+
+
+def shown(figure: float | None, digits: int) -> str:
+    """A figure with so many digits. One that is not finite is None in `scores.json`.
+
+    Example:
+        >>> shown(6.2, 3), shown(None, 3)
+        ('6.200', 'not finite')
+    """
+    return "not finite" if figure is None or not math.isfinite(figure) else f"{figure:.{digits}f}"
 
 
 def score_table(scores: Mapping[str, Any]) -> list[list[str]]:
@@ -45,7 +56,7 @@ def score_table(scores: Mapping[str, Any]) -> list[list[str]]:
     for title, (key, digits) in FIGURES.items():
         for when, of_sets in times.items():
             if any(key in of_set for of_set in of_sets.values()):
-                columns.append((title + when, lambda name, each=of_sets, k=key, d=digits: _shown(each, name, k, d)))
+                columns.append((title + when, lambda name, each=of_sets, k=key, d=digits: _cell(each, name, k, d)))
     return [[title for title, _ in columns], *([value(name) for _, value in columns] for name in sets)]
 
 
@@ -63,6 +74,6 @@ def aligned(table: list[list[str]]) -> list[str]:
     ]
 
 
-def _shown(of_sets: Mapping[str, Any], name: str, key: str, digits: int) -> str:
-    value = of_sets.get(name, {}).get(key)
-    return "-" if value is None else f"{value:.{digits}f}"
+def _cell(of_sets: Mapping[str, Any], name: str, key: str, digits: int) -> str:
+    scores = of_sets.get(name, {})
+    return shown(scores[key], digits) if key in scores else "-"

@@ -28,6 +28,9 @@ SHAPELESS = ("model.preset", "model.dropout_rate", "model.attention_dropout_rate
 # What these say changes no batch.
 PLACES = ("data.prepared", "data.shuffle_buffer")
 
+# A training that goes on may have these otherwise: where there was too little memory to score it, the last is lowered.
+MAY_DIFFER = (*PLACES, "evaluation.batch_size")
+
 
 @dataclass(frozen=True)
 class Beginning:
@@ -102,10 +105,10 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
 
 
 def changed_since(recipe: Recipe, run: RunDirectory) -> list[str]:
-    """The keys of the settings that a run was begun with otherwise, but for those that change no batch."""
+    """The keys of the settings that a run was begun with otherwise, but for those that it may."""
     if not run.recipe.is_file():  # broken off before it was written
         return []
-    return [key for key in _differences(recipe, load_recipe(run.recipe)) if key not in PLACES]
+    return [key for key in _differences(recipe, load_recipe(run.recipe)) if key not in MAY_DIFFER]
 
 
 def save_start(corpus: dict[str, str], devices: int, beginning: Beginning, run: RunDirectory) -> None:

@@ -21,7 +21,7 @@ from tf_transformer.data.prepared.preparing import known_fingerprint
 from tf_transformer.distributed.cluster import is_chief
 from tf_transformer.distributed.multi_worker import check_agreement, chief_first, telling_lost_workers, wait_for_all
 from tf_transformer.distributed.strategy import make_strategy, set_single_threaded_operations
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, telling_out_of_memory
 from tf_transformer.experiment.averaging import average_checkpoints
 from tf_transformer.experiment.batches import recipe_batches
 from tf_transformer.experiment.compiling import check_freeze, make_model, tell_frozen, token_arguments
@@ -46,7 +46,6 @@ from tf_transformer.recipe import Recipe, save_recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.loading import identity, load_model
 from tf_transformer.runs.training_lock import LOCK_SECONDS
-from tf_transformer.training.step_faults import telling_out_of_memory
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -197,7 +196,12 @@ def _train(
         wait_for_all(strategy)  # a worker that left before the chief would be taken for dead
         shutil.rmtree(run.prepared, ignore_errors=True)  # of its own, where it does not see the chief's folder
         return run
-    with renewed(run):
+    scoring_advice = (
+        f"the training is complete and {run.checkpoints} is kept: lower evaluation.batch_size, or end other programs "
+        "that use this memory, and give the command again, which then only scores; to score with a smaller beam, run "
+        f"tf-transformer evaluate {run.path} with --batch-size and --beam-size"
+    )
+    with telling_out_of_memory(lambda: "while the trained model was scored", scoring_advice), renewed(run):
         _score(recipe, run, splits.scored(), began - seconds_before, console)
     run.end_training()
     wait_for_all(strategy)

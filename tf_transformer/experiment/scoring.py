@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tf_transformer.data.batching import make_batches, with_known_length
 from tf_transformer.data.counting import count_pairs
 from tf_transformer.data.pairs import Pairs
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, telling_out_of_memory
 from tf_transformer.evaluation.scores import check_tokenizer, evaluate_translations
 from tf_transformer.experiment.compiling import compile_model
 from tf_transformer.parsing.pairs import TreePairs
@@ -22,6 +22,9 @@ from tf_transformer.translation.translator import Translator
 if TYPE_CHECKING:
     from tf_transformer.models.sequence_model import SequenceModel
     from tf_transformer.tokenizers import TokenizerPair
+
+
+PERPLEXITY_ADVICE = "end other programs that use this memory, or leave very long sentences out of the set"
 
 
 def evaluate(
@@ -124,7 +127,8 @@ def _score(
         sentences, tokenizers, batch_tokens=max(recipe.data.batch_tokens, longest), max_length=longest
     )
     scored = count_pairs(sentences, tokenizers, max_length=longest).kept
-    figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True) if scored else {}
+    with telling_out_of_memory(lambda: "while the perplexity was computed", PERPLEXITY_ADVICE):
+        figures = model.evaluate(with_known_length(batches), verbose=0, return_dict=True) if scored else {}
     batch_size = batch_size or recipe.evaluation.batch_size
     if recipe.task == "parsing":
         grammar = recipe.evaluation.grammar if grammar is None else grammar

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 
-def as_json(content: Any, allow_nan: bool = True) -> str:
-    r"""JSON with indented lines. Of a path that is not UTF-8, the bytes that are not come back when it is read.
+def as_json(content: Any) -> str:
+    r"""JSON with indented lines, in which infinite numbers and NaN are `null`.
+
+    Of a path that is not UTF-8, the bytes that are not come back when it is read.
 
     Example:
         >>> print(as_json({"größe": "T\udcfcr"}))
@@ -18,7 +22,21 @@ def as_json(content: Any, allow_nan: bool = True) -> str:
         >>> json.loads(as_json("T\udcfcr")) == "T\udcfcr"
         True
     """
-    return escaped(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=allow_nan))
+    return escaped(json.dumps(finite(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def finite(content: Any) -> Any:
+    """The content with None in place of infinite numbers and NaN, which JSON lacks.
+
+    Example:
+        >>> finite({"perplexity": float("inf"), "counts": (1, 2)})
+        {'perplexity': None, 'counts': [1, 2]}
+    """
+    if isinstance(content, Mapping):
+        return {name: finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def escaped(text: str) -> str:

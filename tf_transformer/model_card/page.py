@@ -121,7 +121,8 @@ def _scores(scores: Mapping[str, Any] | None) -> str:
     if not scores:
         return "Not known."
     where = scores.get("source") or scores.get("trees") or scores.get("set")
-    rows = [f"| {name} | {scores[name]:,.6g} |" for name in SCORES if name in scores]
+    figures = {name: scores[name] for name in SCORES if name in scores}
+    rows = [f"| {name} | {'not finite' if value is None else f'{value:,.6g}'} |" for name, value in figures.items()]
     table = "\n".join([f"| on {where} | |", "| --- | --- |", *rows])
     signatures = [f"`{scores[name]}`" for name in SIGNATURES if name in scores]
     decoding = ", ".join(f"{name} {_told(value)}" for name, value in scores.get("decoding", {}).items())

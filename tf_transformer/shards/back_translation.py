@@ -96,7 +96,7 @@ def _write(
             source = " ".join(row["translation"].splitlines())
             if row["truncated"]:
                 pairs.count("truncated")
-            elif min_score is not None and row["score"] < min_score:
+            elif min_score is not None and (row["score"] is None or row["score"] < min_score):  # null: not finite
                 pairs.count("low_score")
             elif pairs.reason(source, target) is None:
                 sources.write(noise(number, source).encode() + b"\n")

@@ -10,7 +10,7 @@ from typing import Any
 
 from tf_transformer import __version__
 from tf_transformer.errors import UserError
-from tf_transformer.files.as_json import as_json, read_json
+from tf_transformer.files.as_json import as_json, finite, read_json
 from tf_transformer.files.checksums import CHECKSUMS, digest
 from tf_transformer.files.whole import PARTIAL, written_once
 from tf_transformer.runs.directory import RunDirectory, is_run
@@ -87,7 +87,7 @@ def check_folder(folder: Path, manifest: dict[str, Any]) -> None:
 
 def check_same(path: Path, manifest: dict[str, Any], what: str) -> None:
     """Raises a UserError where a manifest that was written differs from another in what both must have alike."""
-    there, here = (_flat(each) for each in (_read(path), manifest))
+    there, here = (_flat(finite(each)) for each in (_read(path), manifest))  # an infinite limit is written as null
     differences = [
         f"{key} ({there.get(key)} there, {here.get(key)} here)"
         for key in sorted(there.keys() | here.keys())

@@ -105,11 +105,11 @@ def in_words(scores: Mapping[str, Any]) -> str:
 
 
 def _figures(scores: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of a run that are compared, by name."""
+    """The figures of a run that are compared, by name; infinite where `scores.json` has null, as no finite number."""
     figures = {name: scores[name] for name in FIGURES if name in scores}
     for other, each in scores.get("also", {}).items():
         figures |= {f"{name} on {other}": each[name] for name in OF_ALL_SETS if name in each}
-    return figures
+    return {name: math.inf if value is None else value for name, value in figures.items()}
 
 
 def _difference(values: list[float]) -> float | None:

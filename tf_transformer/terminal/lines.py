@@ -16,6 +16,7 @@ from typing import Any
 
 from tf_transformer.data.lines import GZIP_ERRORS, damaged_gzip, decoded, is_gzip, numbered_lines
 from tf_transformer.errors import UserError
+from tf_transformer.files.as_json import finite
 from tf_transformer.terminal.notes import notes
 from tf_transformer.terminal.windows import grows
 
@@ -157,7 +158,7 @@ def translation_line(number: int, translation: Any, as_json: bool, nbest: bool) 
         row = _row(translation)
         if nbest:
             row["nbest"] = [{"translation": text, "score": score} for text, score in hypotheses]
-        return _one_line(json.dumps(row, ensure_ascii=False))
+        return _one_line(json.dumps(finite(row), ensure_ascii=False))
     if nbest:
         return b"".join(_one_line(f"{number}\t{score:.4f}\t{text}") for text, score in hypotheses)
     return _one_line(translation.text)
@@ -175,7 +176,7 @@ def paragraph_line(paragraph: Any, as_json: bool) -> bytes:
         for source, translation in zip(paragraph.sources, paragraph.sentences, strict=True)
     ]
     row = {"translation": paragraph.text, "truncated": paragraph.truncated, "sentences": sentences}
-    return json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n"
+    return json.dumps(finite(row), ensure_ascii=False).encode("utf-8") + b"\n"
 
 
 def _row(translation: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tf_transformer.evaluation.table import aligned, score_table
+from tf_transformer.evaluation.table import aligned, score_table, shown
 from tf_transformer.terminal.json_output import print_json
 from tf_transformer.terminal.notes import notes
 
@@ -39,7 +39,7 @@ def show_scores(scores: dict[str, Any], as_json: bool) -> None:
     if "lowercased" in scores:
         print(f"BLEU {scores['lowercased']['bleu']:.2f}   {scores['lowercased']['signature']}")
     if "perplexity" in scores:
-        print(f"perplexity {scores['perplexity']:.3f} per token")
+        print(f"perplexity {shown(scores['perplexity'], 3)} per token")
     if "oddities" in scores:
         own, usual = (scores["oddities"][whose] for whose in ("translations", "references"))
         told = {"repeats": "repeat themselves", "copies": "copy the source", "odd_length": "have an odd length"}

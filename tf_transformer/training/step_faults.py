@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from tf_transformer.errors import OutOfMemory, UserError, reason
+from tf_transformer.errors import UserError, reason, telling_out_of_memory
 from tf_transformer.training.optimizer import gradient_norm
 from tf_transformer.training.step_count import StepCounter, steps_taken
 
@@ -23,25 +22,6 @@ ADVICE = (
     "lower learning rate, more training.warmup_steps or training.clip_norm"
 )
 TOLD = 5  # pairs named in the message; the file has all
-
-
-@contextmanager
-def telling_out_of_memory(where: Callable[[], str], advice: str) -> Iterator[None]:
-    """Within it, running out of memory is an `OutOfMemory`, of one line.
-
-    Args:
-        where: says at what it happened; called only then.
-        advice: what the message tells to do.
-    """
-    import tensorflow as tf
-
-    try:
-        yield
-    except (tf.errors.ResourceExhaustedError, MemoryError) as error:
-        of_disk = not (isinstance(error, MemoryError) or re.search("OOM|out of memory", str(error), re.IGNORECASE))
-        if of_disk:
-            raise
-        raise OutOfMemory(f"out of memory {where()}; {advice}") from error
 
 
 class StepFaults(StepCounter):

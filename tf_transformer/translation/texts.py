@@ -8,9 +8,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tf_transformer.errors import UserError, check_is_list
+from tf_transformer.errors import UserError, check_is_list, telling_out_of_memory
 
 T = TypeVar("T")
+
+MEMORY_ADVICE = (
+    "lower the batch size (--batch-size) or the beam size (--beam-size), or end other programs that use this memory"
+)
 
 # What is given for each text.
 COLUMNS = ("translation", "score", "truncated")
@@ -61,6 +65,7 @@ def translate_texts(
 
     Raises:
         UserError: `texts` is one string, or `batch_size` or `streams` is less than 1.
+        OutOfMemory: so many texts at once need more memory than there is.
 
     Example:
         >>> import tensorflow as tf
@@ -94,11 +99,13 @@ def in_batches(
     def run(batch: list[int]) -> list[T]:
         return function([texts[i] for i in batch])
 
+    at_once = min(streams * batch_size, len(texts))
     threads = ThreadPoolExecutor(streams)
     try:
-        for batch, done in zip(batches, threads.map(run, batches), strict=True):
-            found.update(zip(batch, done, strict=True))
-            advance(len(batch))
+        with telling_out_of_memory(lambda: f"with {at_once:,} sentences at once", MEMORY_ADVICE):
+            for batch, done in zip(batches, threads.map(run, batches), strict=True):
+                found.update(zip(batch, done, strict=True))
+                advance(len(batch))
     finally:
         threads.shutdown(cancel_futures=True)  # after Ctrl-C or an error none is begun any more
     return (found[i] for i in range(len(texts)))
