@@ -1,6 +1,7 @@
 """Ensembles: against a search in plain Python, and against the models' own log-probabilities in float64."""
 
 import functools
+import warnings
 
 import keras
 import numpy as np
@@ -221,6 +222,19 @@ def test_keras_s_own_export_takes_ids_of_any_length(models, tmp_path):
     loaded = tf.saved_model.load(tmp_path / "ensemble")
     inputs = SOURCE, np.array([[2, 7, 9, 8]] * 3, "int32")
     np.testing.assert_allclose(loaded.serve(inputs), ensemble(inputs), rtol=0, atol=1e-5)
+
+
+def test_of_models_that_are_built_it_is_built(tmp_path):
+    """So that Keras saves it without a warning that weights may be missing, and exports it."""
+    trained = [built(Transformer(1, 8, 2, 16, 23, 23)) for _ in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        Ensemble(trained).save(tmp_path / "ensemble.keras")
+    loaded = load_model(tmp_path / "ensemble.keras")
+    assert loaded.built
+    inputs = SOURCE, np.array([[2, 7]] * 3)
+    np.testing.assert_array_equal(loaded(inputs), Ensemble(trained)(inputs))
+    assert not Ensemble([trained[0], Transformer(1, 8, 2, 16, 23, 23)]).built
 
 
 def test_ids_may_come_as_floats():

@@ -211,3 +211,12 @@ def test_a_folder_is_replaced_as_a_whole_or_not_at_all(tmp_path):
     with pytest.raises(NotADirectoryError), folder_written_whole(folder / "weights" / "model"):
         pass
     assert contents(tmp_path) == new
+
+
+def test_a_link_to_a_folder_stays_a_link_each_time_that_it_is_replaced(tmp_path):
+    (tmp_path / "train").symlink_to(tmp_path / "disk")
+    for text in "first", "second", "third":
+        with folder_written_whole(tmp_path / "train") as partial:
+            (partial / "ids").write_text(text)
+        assert (tmp_path / "train").is_symlink() and (tmp_path / "train" / "ids").read_text() == text
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "train"]

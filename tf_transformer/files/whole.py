@@ -187,8 +187,8 @@ def folder_written_whole(path: Path) -> Iterator[Path]:
     Unlike the others it raises what fails as it is, since its callers have words of their own for it.
 
     Args:
-        path: the folder, whose parents are made; one that is there already is replaced, and who has its files open can
-            still read them. No other process may do this for it at the same time.
+        path: the folder, or a link to it; its parents are made. One that is there already is replaced, and who has its
+            files open can still read them. No other process may do this for it at the same time.
 
     Example:
         >>> from tempfile import mkdtemp
@@ -199,6 +199,7 @@ def folder_written_whole(path: Path) -> Iterator[Path]:
         >>> (folder / "text").read_text()
         'second'
     """
+    path = Path(os.path.realpath(path))  # the next time a folder could not take the place of a link
     partial, replaced = (path.with_name(f"{beginning}{path.name}") for beginning in (PARTIAL, REPLACED))
     try:
         shutil.rmtree(partial, ignore_errors=True)

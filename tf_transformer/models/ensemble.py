@@ -60,6 +60,7 @@ class Ensemble(PairReading, keras.Model):
         self.models = models
         self.input_vocab_size, self.target_vocab_size = models[0].input_vocab_size, models[0].target_vocab_size
         self.max_length = min(model.max_length for model in models)
+        self.built = all(model.built for model in models)  # else Keras would export none, and warn as it saves one
 
     def build(self, input_shape: tuple) -> None:
         for model in self.models:
