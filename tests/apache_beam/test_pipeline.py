@@ -15,6 +15,7 @@ pytest.importorskip("apache_beam", reason="needs Apache Beam: make test-beam")
 import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.localfilesystem import LocalFileSystem
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 from apache_beam.options.pipeline_options import PipelineOptions
 from hypothesis import given, settings
@@ -24,8 +25,10 @@ from tests.apache_beam.counting import Counting
 from tests.bounded import SECONDS, eventually, started
 from tests.cli.command import contents
 from tests.tiny_run import MAX_LENGTH, PAIRS
+from tf_transformer.apache_beam import __main__ as program
 from tf_transformer.apache_beam.handler import Outcome
 from tf_transformer.apache_beam.pipeline import ReadShard, WriteShard, shards_of
+from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run_ctranslate2
 from tf_transformer.shards.source import Source
 
@@ -158,3 +161,44 @@ def test_nothing_is_written_over(tmp_path):
     assert ended.stderr.splitlines()[-1] == f"python -m tf_transformer.apache_beam: {tmp_path / 'news'}-*: {told}"
     assert ended.returncode == 2
     assert contents(tmp_path) == {"news-00000.txt": b"mine"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing", "{file}", "{out}"], "missing: neither a run nor a SavedModel (no such folder); give the folder"),
+        (["{model}", "{out}", "{out}"], "{out} does not exist: give the path of a text file, plain or gzip"),
+        (["{model}", "nowhere://news.en", "nowhere://news"], "nowhere://news-*: Beam can't look for such files: "),
+    ],
+)
+def test_what_is_missing_is_told_before_the_pipeline_starts(tmp_path, words, message):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "saved_model.pb").touch()
+    (tmp_path / "file").write_text("A man\n")
+    places = {name: tmp_path / name for name in ("model", "file", "out")}
+    with pytest.raises(UserError) as raised:
+        program.main([word.format(**places) for word in words])
+    assert str(raised.value).startswith(message.format(**places))
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_an_option_that_can_not_be_is_told_by_its_name():
+    ended = translate("model", "file", "news", "--beam-size", 0)
+    assert ended.stderr.splitlines()[-1] == (
+        "python -m tf_transformer.apache_beam: --beam-size is 0; it must be at least 1"
+    )
+    assert ended.returncode == 2
+
+
+class Storage(LocalFileSystem):
+    """Storage that is empty; Beam finds it by its scheme."""
+
+    @classmethod
+    def scheme(cls):
+        return "empty"
+
+
+def test_a_file_that_storage_lacks_is_told_for_any_runner():
+    """Whether its workers have the model is not known here."""
+    with pytest.raises(UserError, match="^empty://news.en: no such file; give a file of sentences"):
+        program.main(["/model", "empty://news.en", "empty://news", "--runner", "DataflowRunner"])

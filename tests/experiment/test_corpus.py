@@ -3,6 +3,7 @@
 import gzip
 import io
 import random
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,9 +11,11 @@ from rich.console import Console
 from tests.experiment.small_recipe import recipe
 from tests.tiny_run import PAIRS, RECIPE, settings, write_pairs
 from tf_transformer.errors import UserError
-from tf_transformer.experiment.corpus import open_source
+from tf_transformer.experiment.corpus import check_files, open_source
+from tf_transformer.experiment.preparing import prepared_folder
 from tf_transformer.experiment.runner import _open_splits
 from tf_transformer.recipe import load_recipe
+from tf_transformer.runs.directory import RunDirectory
 
 
 def test_a_path_below_the_home_folder_does_not_start_from_the_root(tmp_path, monkeypatch):
@@ -21,6 +24,25 @@ def test_a_path_below_the_home_folder_does_not_start_from_the_root(tmp_path, mon
     pairs = ["~/pairs.en", "~/pairs.de"]
     data = {"kind": "files", "root": str(tmp_path / "elsewhere"), "train": pairs, "validation": pairs}
     assert list(open_source(recipe(data=data), "train")) == list(PAIRS)
+
+
+def test_prepared_data_below_the_home_folder_of_nobody_is_refused(tmp_path, monkeypatch):
+    """A folder with ~ in its name would be made where the command was given; it is, where that is asked for."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_pairs(tmp_path)
+
+    def with_prepared(folder):
+        return load_recipe(RECIPE, settings(tmp_path, data__prepared=folder))
+
+    told = (
+        r"^data.prepared is ~no-such-user/x, but there is no home folder ~no-such-user; give .* \./~no-such-user/x if"
+    )
+    for look in check_files, lambda recipe: prepared_folder(recipe, RunDirectory(tmp_path / "run")):
+        with pytest.raises(UserError, match=told):
+            look(with_prepared("~no-such-user/x"))
+        look(with_prepared("~/x"))
+    found = {name: prepared_folder(with_prepared(name), RunDirectory(tmp_path / "run")) for name in ("~/x", "./~u/x")}
+    assert found == {"~/x": tmp_path / "x", "./~u/x": Path("~u/x")}
 
 
 @pytest.mark.parametrize(

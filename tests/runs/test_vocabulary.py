@@ -1,6 +1,7 @@
 """The vocabulary of prepared data: found, shared, learned again."""
 
 import shutil
+from collections import Counter
 
 from rich.console import Console
 
@@ -8,10 +9,23 @@ from tests.cli.command import contents
 from tests.runs.prepared_data import nothing_is_prepared, with_data
 from tests.tiny_run import PAIRS, write_pairs
 from tf_transformer import experiment
+from tf_transformer.data.lines import LineFile
 from tf_transformer.data.prepared import preparing
 from tf_transformer.experiment import preparing as experiment_preparing
 from tf_transformer.experiment import vocabulary
 from tf_transformer.tokenizers import TokenizerPair
+
+
+def passes_over_files(monkeypatch):
+    """From now on, counts how often each open file of text is read."""
+    passes, read = Counter(), LineFile.__iter__
+
+    def counted(file):
+        passes[file] += 1
+        return read(file)
+
+    monkeypatch.setattr(LineFile, "__iter__", counted)
+    return passes
 
 
 def test_another_vocabulary_is_learned_where_the_recipe_or_the_text_has_changed(short, tmp_path):
@@ -57,7 +71,9 @@ def test_of_copied_files_nothing_is_learned_or_tokenised_again(short, tmp_path, 
     copied = with_data(short, root=str(copy), prepared=str(copy / "shared"))
     with monkeypatch.context() as patch:
         nothing_is_prepared(patch)
+        passes = passes_over_files(patch)
         experiment.prepare(copied, tmp_path / "run", console)
+        assert set(passes.values()) == {1}  # for the vocabulary and for the pairs alike
         patch.setattr(vocabulary, "fingerprint", None)  # the second time nothing is read
         experiment.prepare(copied, tmp_path / "run", console)
     assert "again" not in console.file.getvalue()

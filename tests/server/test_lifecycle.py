@@ -219,6 +219,23 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(versions, tmp_path):
     assert all(thread.daemon for thread in set(threading.enumerate()) - before)
 
 
+def test_whatever_fails_before_a_model_is_loaded_ends_the_server(tmp_path, monkeypatch):
+    """Here the system has no more threads, so that the loading has not begun, which would tell the model's faults."""
+    (tmp_path / "echo" / "1").mkdir(parents=True)
+    (tmp_path / "echo" / "1" / "saved_model.pb").touch()
+    models, bound = Models(find_sources([tmp_path / "echo"])), listen("127.0.0.1", 0)
+
+    def start(thread):
+        if thread.name == "load":
+            raise RuntimeError("can't start new thread")
+        original(thread)
+
+    original = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(UserError, match=r"^model echo: can't be loaded \(can't start new thread\)$"):
+        within(lambda: run(models, Settings(), bound, ready=lambda: None))
+
+
 class Versions:
     """A model whose highest version is 2; the first look at them fails, since there is no memory for a thread."""
 

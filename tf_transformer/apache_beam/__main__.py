@@ -6,9 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from tf_transformer.apache_beam.checks import check_on_this_machine, is_local, runs_here
 from tf_transformer.cli import USER_MISTAKE
-from tf_transformer.errors import UserError
+from tf_transformer.decoding.options import DecodingOptions
+from tf_transformer.errors import UserError, reason
 from tf_transformer.shards.source import SHARD_LINES
+from tf_transformer.terminal.arguments import in_the_users_words
 from tf_transformer.translation.loading import ENGINES
 
 
@@ -47,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Translates a file in a pipeline.
 
     Raises:
-        UserError: files of that name are there already, or Apache Beam isn't.
+        UserError: Apache Beam isn't installed, an option is invalid, files of the output's name exist, or, as far as
+            this machine can tell, the model or the file is missing, or the output can't be written.
     """
     given, others = parser().parse_known_args(arguments)
     try:
@@ -57,22 +61,50 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"Apache Beam can't be imported ({error}); install it: pip install 'tf_transformer[beam]'"
         ) from error
     from apache_beam.io.filesystems import FileSystems
-    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     from tf_transformer.apache_beam.handler import TranslationHandler
     from tf_transformer.apache_beam.pipeline import translate_file
 
-    if FileSystems.match([f"{given.output}-*"])[0].metadata_list:
-        raise UserError(f"{given.output}-*: such files exist and were not changed; give another OUTPUT")
     options = {name: value for name in ("beam_size", "alpha") if (value := getattr(given, name)) is not None}
+    DecodingOptions().changed(**options)
+    for_beam = PipelineOptions(others)
+    FileSystems.set_options(for_beam)  # without them hdfs:// and s3:// can't be looked at
+    _check_files(given.source, given.output)
+    if runs_here(for_beam.view_as(StandardOptions).runner):
+        check_on_this_machine(given.model, given.engine, given.source, given.output)
     handler = TranslationHandler(given.model, given.engine, given.batch_size, cut=given.cut, options=options)
-    with beam.Pipeline(options=PipelineOptions(others)) as pipeline:
+    with beam.Pipeline(options=for_beam) as pipeline:
         translate_file(pipeline, given.source, given.output, handler, given.shard_lines)
+
+
+def _check_files(source: str, output: str) -> None:
+    """Checks what can be seen from any machine: that no output exists, and that storage holds the source.
+
+    Raises:
+        UserError: it is otherwise, or the output's storage can't be reached.
+    """
+    from apache_beam.io.filesystems import FileSystems
+
+    try:
+        existing = FileSystems.match([f"{output}-*"])[0].metadata_list
+    except (OSError, ValueError) as error:
+        raise UserError(f"{output}-*: Beam can't look for such files: {reason(error)}") from error
+    if existing:
+        raise UserError(f"{output}-*: such files exist and were not changed; give another OUTPUT")
+    if is_local(source):  # there may be such a file on the workers alone
+        return
+    try:
+        found = FileSystems.exists(source)
+    except (OSError, ValueError):  # only the workers may have the right to read it
+        return
+    if not found:
+        raise UserError(f"{source}: no such file; give a file of sentences, one per line")
 
 
 if __name__ == "__main__":
     try:
         main()
     except UserError as error:
-        print(f"python -m tf_transformer.apache_beam: {error}", file=sys.stderr)
+        print(f"python -m tf_transformer.apache_beam: {in_the_users_words(str(error))}", file=sys.stderr)
         sys.exit(USER_MISTAKE)

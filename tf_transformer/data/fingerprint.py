@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from tf_transformer.data.aligned import rows_of
 from tf_transformer.data.mixture import sources_of
+from tf_transformer.data.pairs import Source
 
 CHUNK = 10_000  # pairs put together at a time, which is faster than one by one
 
@@ -42,10 +43,14 @@ class Fingerprint:
 def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
     """The fingerprint of a corpus, in one pass over its texts and their alignments, source by source.
 
+    Of a `Source` that has a state, there is no second pass: its files are never read on once they have changed.
+
     Example:
         >>> fingerprint([("a dog", "ein Hund"), ("a cat", "eine Katze")])
         '2 pairs, CRC-32 15d08c8c'
     """
+    if isinstance(pairs, Source) and pairs.fingerprint:
+        return pairs.fingerprint
     looked_at = Fingerprint()
     for number, source in enumerate(sources_of(pairs)):
         if number:
@@ -53,4 +58,6 @@ def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
         stream = iter(rows_of(source.pairs))
         while chunk := list(itertools.islice(stream, CHUNK)):
             looked_at.add(chunk)
+    if isinstance(pairs, Source) and pairs.state():
+        pairs.fingerprint = str(looked_at)
     return str(looked_at)

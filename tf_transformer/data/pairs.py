@@ -14,11 +14,13 @@ class Source:
         error: What the latest pass that failed raised; None where none did.
         skipped: Pairs left out as invalid UTF-8 in the latest pass.
         lost: What was left out of damaged files, in a line for each.
+        fingerprint: What `data.fingerprint` found in a pass; None before, and where other pairs may come next time.
     """
 
     error: Exception | None = None
     skipped: int = 0
     lost: Sequence[str] = ()
+    fingerprint: str | None = None
 
     def state(self) -> list | None:
         """What tells without reading that the same pairs come as before, as JSON has it; None where nothing does."""

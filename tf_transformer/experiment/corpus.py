@@ -71,12 +71,31 @@ def check_files(recipe: Recipe) -> None:
     """Opens and closes every file of pairs that a recipe names, but for a dataset of TensorFlow Datasets.
 
     Raises:
-        UserError: one is missing or can't be read.
+        UserError: one is missing or can't be read, or `data.prepared` names no possible folder.
     """
+    shared_folder(recipe)
     if recipe.data.kind != "tfds":  # whose library takes seconds to import
         for split in ("train", "validation", *(["test"] if recipe.data.test else [])):
             open_source(recipe, split)
     open_also(recipe)
+
+
+def shared_folder(recipe: Recipe) -> Path | None:
+    """The folder that `data.prepared` names; None where the prepared data goes into the run's folder.
+
+    Raises:
+        UserError: it is below the home folder of a user who does not exist.
+    """
+    given = recipe.data.prepared
+    if given is None:
+        return None
+    folder = below_home(given)
+    if given.startswith("~") and folder == Path(given):  # a folder of this name would be made in the current one
+        raise UserError(
+            f"data.prepared is {given}, but there is no home folder {folder.parts[0]}; give the folder's whole path, "
+            f"or ./{given} if its name begins with ~"
+        )
+    return folder
 
 
 def settings_of(recipe: Recipe, split: str) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from tf_transformer.data.pairs import Pairs
 from tf_transformer.data.prepared.preparing import prepare_pairs, told_in_one_line
 from tf_transformer.errors import UserError
 from tf_transformer.experiment.batches import PreparedData, recipe_batches
-from tf_transformer.experiment.corpus import lines_left_out, open_source, settings_of
+from tf_transformer.experiment.corpus import lines_left_out, open_source, settings_of, shared_folder
 from tf_transformer.experiment.fine_tuning import begins_from_model, open_origin
 from tf_transformer.experiment.resuming import Beginning, changed_since, find_beginning, run_of
 from tf_transformer.experiment.vocabulary import check_placeholders, learned_tokenizers
-from tf_transformer.files.home import below_home
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.runs.training_lock import LOCK_SECONDS
@@ -76,7 +75,7 @@ def _beginning(recipe: Recipe, run: RunDirectory) -> Beginning:
 
 def prepared_folder(recipe: Recipe, run: RunDirectory) -> Path:
     """Where the prepared data of a run lies."""
-    return below_home(recipe.data.prepared) if recipe.data.prepared else run.prepared
+    return shared_folder(recipe) or run.prepared
 
 
 def prepare_data(

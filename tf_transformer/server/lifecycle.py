@@ -76,8 +76,9 @@ class Lifecycle:
         try:
             for model in self.models.values():
                 await self._in_thread(model.load_newest)
-        except UserError as error:
-            self.failure = error
+        except Exception as error:  # such as no memory for a thread
+            told = f"model {model.name}: can't be loaded ({reason(error)})"
+            self.failure = error if isinstance(error, UserError) else UserError(told)
             failed()
             return
         if self.phase is Phase.STARTING:

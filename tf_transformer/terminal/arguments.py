@@ -80,7 +80,7 @@ def newest_version(model: Path) -> Path:
 
 def check_can_be_made(path: Path) -> None:
     """Raises a UserError if no file of this name can be written."""
-    nearest = next(folder for folder in path.parents if folder.exists())
+    nearest = next(folder for folder in path.parents if os.path.exists(folder))  # pathlib's may raise PermissionError
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         raise UserError(f"{path}: can't be written: {nearest} is not a folder you can write to; give another path")
 
