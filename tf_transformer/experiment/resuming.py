@@ -25,9 +25,6 @@ START = "start.json"  # beside the states
 SHAPES = ("model.", "tokenizer.", "data.tags")
 SHAPELESS = ("model.preset", "model.dropout_rate", "model.attention_dropout_rate", "model.activation_dropout_rate")
 
-# What these say changes no batch.
-PLACES = ("data.prepared", "data.shuffle_buffer")
-
 
 @dataclass(frozen=True)
 class Beginning:
@@ -102,10 +99,10 @@ def check_same(recipe: Recipe, run: RunDirectory) -> None:
 
 
 def changed_since(recipe: Recipe, run: RunDirectory) -> list[str]:
-    """The keys of the settings that a run was begun with otherwise, but for those that change no batch."""
+    """The keys of the settings that a run was begun with otherwise, but for the place of its prepared data."""
     if not run.recipe.is_file():  # broken off before it was written
         return []
-    return [key for key in _differences(recipe, load_recipe(run.recipe)) if key not in PLACES]
+    return [key for key in _differences(recipe, load_recipe(run.recipe)) if key != "data.prepared"]
 
 
 def save_start(corpus: dict[str, str], devices: int, beginning: Beginning, run: RunDirectory) -> None:
