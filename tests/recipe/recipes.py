@@ -35,7 +35,7 @@ task: translation
 init_from: null
 data: {kind: demo, root: null, dataset: null, source_language: en, target_language: de, train: train,
   validation: validation, test: test, tags: false, invalid_utf8: error, damaged: error, max_length: 128,
-  max_ratio: null, placeholders: 0.0, alignments: null, batch_tokens: 4096, prepared: null, shuffle_buffer: null}
+  max_ratio: null, placeholders: 0.0, alignments: null, batch_tokens: 4096, prepared: null}
 tokenizer: {kind: bpe, vocab_size: 300, joint: true, keep: true}
 model: {kind: transformer, preset: null, num_layers: 1, decoder_layers: null, d_model: 8, num_heads: 2, dff: 16,
   dropout_rate: 0.1, attention_dropout_rate: 0.0, activation_dropout_rate: 0.0, key_dim: null, value_dim: null,

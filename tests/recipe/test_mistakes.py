@@ -127,7 +127,7 @@ VALUES = {"text": "'3'", "whole": "3", "point": "0.5", "truth": "true", "list": 
 RIGHT = {
     "text": "name init_from data.root data.dataset data.source_language data.target_language data.train "
     "data.validation data.test data.prepared",
-    "whole": "seed data.max_length data.max_ratio data.batch_tokens data.shuffle_buffer tokenizer.vocab_size "
+    "whole": "seed data.max_length data.max_ratio data.batch_tokens tokenizer.vocab_size "
     "model.num_layers model.decoder_layers model.d_model model.num_heads model.dff model.key_dim model.value_dim "
     "model.window model.max_length training.steps training.warmup_steps training.learning_rate "
     "training.learning_rate_scale training.weight_decay training.clip_norm "

@@ -195,8 +195,7 @@ def test_it_loads_under_its_files_name(path):
 @pytest.mark.parametrize("path", COMPLETE, ids=recipe_id)
 def test_one_that_extends_no_other_has_every_key_with_a_comment(path):
     assert bare_lines(path) == []
-    no_longer_used = {"data.shuffle_buffer"}
-    assert set(dotted(yaml.safe_load(path.read_text(encoding="utf-8")))) == ALL_KEYS - no_longer_used
+    assert set(dotted(yaml.safe_load(path.read_text(encoding="utf-8")))) == ALL_KEYS
 
 
 @pytest.mark.parametrize("path", COMPLETE, ids=recipe_id)

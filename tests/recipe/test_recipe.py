@@ -25,10 +25,15 @@ def test_defaults(write):
     assert load_recipe(write(SMALLEST)).model_dump(mode="json") == DEFAULTS
 
 
-def test_a_key_that_only_older_recipes_have_is_left_out_but_can_not_be_set(write):
-    path = write(SMALLEST.replace("steps: 10,", "steps: 10, cpu_devices: 2,"))
+@pytest.mark.parametrize(
+    ("beside", "key"), [("steps: 10", "training.cpu_devices"), ("kind: demo", "data.shuffle_buffer")]
+)
+def test_a_key_that_only_older_recipes_have_is_left_out_but_can_not_be_set(write, beside, key):
+    leaf = key.rpartition(".")[2]
+    path = write(SMALLEST.replace(beside, f"{beside}, {leaf}: 2"))
+    assert f"{leaf}: 2" in path.read_text()
     assert load_recipe(path).model_dump(mode="json") == DEFAULTS
-    assert "unknown key training.cpu_devices" in refusal(path, "training.cpu_devices=2")
+    assert f"unknown key {key}" in refusal(path, f"{key}=2")
 
 
 def test_a_recipe_cannot_be_changed():

@@ -25,11 +25,9 @@ START = "start.json"  # beside the states
 SHAPES = ("model.", "tokenizer.", "data.tags")
 SHAPELESS = ("model.preset", "model.dropout_rate", "model.attention_dropout_rate", "model.activation_dropout_rate")
 
-# What these say changes no batch.
-PLACES = ("data.prepared", "data.shuffle_buffer")
-
-# A training that goes on may have these otherwise: where there was too little memory to score it, the last is lowered.
-MAY_DIFFER = (*PLACES, "evaluation.batch_size")
+# A training that goes on may have these otherwise: the place of its prepared data, and the sentences scored at once,
+# where there was too little memory for them.
+MAY_DIFFER = ("data.prepared", "evaluation.batch_size")
 
 
 @dataclass(frozen=True)

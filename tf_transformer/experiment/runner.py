@@ -230,8 +230,6 @@ def _make_strategy(recipe: Recipe, console: Console) -> tf.distribute.Strategy:
 
 def _tell_beginning(recipe: Recipe, beginning: Beginning, console: Console) -> None:
     """Tells what a training does otherwise than its recipe, or the run that it begins from, says."""
-    if recipe.data.shuffle_buffer is not None:
-        tell(console, "data.shuffle_buffer is no longer used, since each epoch shuffles all pairs; remove it")
     if beginning.other_order:
         tell(
             console,

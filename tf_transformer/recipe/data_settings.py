@@ -162,7 +162,12 @@ class DataSettings(Settings):
         description="folder of the tokenised pairs, which training runs can share; null: a folder in the run's folder, "
         "removed at the end",
     )
-    shuffle_buffer: Count | None = Field(None, description="no longer used: each epoch shuffles all pairs")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_what_is_gone(cls, raw: Any) -> Any:
+        # Recipes and runs of 0.2.0 have the key; each epoch shuffles all pairs now.
+        return {key: value for key, value in raw.items() if key != "shuffle_buffer"} if isinstance(raw, dict) else raw
 
     @model_validator(mode="before")
     @classmethod

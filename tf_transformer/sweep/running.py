@@ -10,7 +10,7 @@ from typing import Any
 
 from tf_transformer.distributed.launcher import COMMAND, signals_as_exceptions
 from tf_transformer.errors import Preempted, UserError
-from tf_transformer.experiment.resuming import PLACES, check_same
+from tf_transformer.experiment.resuming import check_same
 from tf_transformer.recipe import Recipe
 from tf_transformer.runs.directory import RunDirectory
 from tf_transformer.sweep.results import Scores, in_words
@@ -21,7 +21,7 @@ LAST_LINES = 3  # of a run that failed, to be shown
 STOPPED = os.EX_TEMPFAIL, -signal.SIGTERM
 
 # Settings of `data` that change no pair.
-BATCHING = ("data.batch_tokens", "data.max_length", "data.max_ratio", *PLACES)
+BATCHING = ("data.batch_tokens", "data.max_length", "data.max_ratio", "data.prepared")
 
 
 def run_sweep(
