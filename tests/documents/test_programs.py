@@ -25,6 +25,7 @@ SMALLER = {
         ("steps_per_epoch=100", "steps_per_epoch=2"),
         ("tt.Translator(model, tokenizers)", "tt.Translator(model, tokenizers, tt.DecodingOptions(extra_length=2))"),
     ],
+    "docs/opus_mt.md": [("runs/opus-mt-en-mul", "runs/NAME")],
     "docs/ensembles.md": [('["runs/seed1", "runs/seed2"]', '["runs/NAME", "runs/NAME"]')],
     "docs/tensorboard.md": [
         ("tt.DecodingOptions(beam_size=1)", "tt.DecodingOptions(beam_size=1, extra_length=2)"),

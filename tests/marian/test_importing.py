@@ -17,6 +17,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment import export_run_marian
 from tf_transformer.marian import import_marian
 from tf_transformer.marian.config import model_arguments, search_settings, with_defaults
+from tf_transformer.model_card.files import language_tags
 from tf_transformer.recipe import load_recipe
 from tf_transformer.tokenizers.base import END_ID, START_ID
 from tf_transformer.translation import Translator
@@ -149,6 +150,13 @@ def test_the_card_says_where_the_model_is_from(joint):
     assert "`opus-mt-en-de`" in card and "CC-BY 4.0" in card
     assert "translates from en to de" in card
     assert "learning_rate" not in card and "trained with" not in card
+
+
+def test_the_card_names_the_language_tags(joint, separate):
+    assert "| language_tags | >>deu<<, >>nld<< |" in joint.run.card.read_text(encoding="utf-8")
+    assert language_tags(joint.run.path) == language_tags(joint.run.best) == list(TAGS)
+    assert language_tags(separate.run.path) == []
+    assert "language_tags" not in separate.run.card.read_text(encoding="utf-8")
 
 
 def test_generation_config_comes_before_config(tmp_path):

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tests.cli.command import COMMAND
 from tests.eager import eagerly
+from tests.marian.folders import TAGS
 from tests.marian.tuned import tune
 from tests.tiny_run import PAIRS
 from tests.translation.conftest import with_nothing_but
@@ -19,6 +20,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.experiment import train
 from tf_transformer.export import export_saved_model
 from tf_transformer.export.ctranslate2 import export_ctranslate2
+from tf_transformer.model_card.files import language_tags
 from tf_transformer.recipe import load_recipe
 from tf_transformer.tokenizers.base import END_ID, PAD_ID, START_ID
 from tf_transformer.translation import Translator
@@ -59,6 +61,20 @@ def test_the_command_makes_a_run_and_other_commands_take_it(joint, tmp_path, com
     command("card", run)
     card = capsys.readouterr().out
     assert "imported from another library" in card and "translates from nl to fr" in card
+
+
+def test_each_sentence_of_a_paragraph_has_the_tag_of_its_text(joint, tmp_path, command, capsys):
+    def translated(lines, *words):
+        texts = tmp_path / "texts.txt"
+        texts.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        command("translate", joint.run.path, texts, "--max-length", 8, "--beam-size", 1, *words)
+        return capsys.readouterr().out.splitlines()
+
+    first, second, bare = translated([">>nld<< Our dog.", ">>nld<< A man sees.", "A man sees."])
+    assert second != bare  # to the model the tag makes a difference
+    assert translated([">>nld<< Our dog.  A man sees."], "--paragraphs") == [f"{first}  {second}"]
+    (told,) = map(json.loads, translated([">>nld<< Our dog.  A man sees."], "--paragraphs", "--json"))
+    assert [sentence["source"] for sentence in told["sentences"]] == ["Our dog.", "A man sees."]
 
 
 @pytest.mark.thorough  # as the one above has it, and tests/runs/test_directory.py of the tiny run
@@ -107,6 +123,7 @@ def test_an_export_says_the_same_without_the_package(joint, tmp_path):
     translator = Translator(load_model(joint.run.path), joint.run.load_tokenizers(), options)
     expected = [text.decode() for text in translator.translate(TEXTS)["translation"].numpy()]
     folder = export_saved_model(with_nothing_but(translator, "translate"), tmp_path / "opus")
+    assert language_tags(folder) == list(TAGS)
     code = (
         "import sys, tensorflow as tf, tensorflow_text\n"
         "translate = tf.saved_model.load(sys.argv[1]).signatures['translate']\n"
@@ -127,6 +144,7 @@ def test_ctranslate2_says_the_same(joint, tmp_path):
     model.bias.assign(bias)
     options = DecodingOptions(beam_size=1, alpha=1.0, length_offset=0.0, max_length=8, extra_length=40)
     folder = export_ctranslate2(model, tokenizers, tmp_path / "ct2", options=options)
+    assert language_tags(folder) == list(TAGS)
     found = load_translate(folder, engine="ctranslate2")(TEXTS)
     with eagerly():
         expected = Translator(model, tokenizers, options).translate(TEXTS)

@@ -249,17 +249,32 @@ def test_a_long_text_of_the_page_is_split_elsewhere(asking, monkeypatch):
     from tf_transformer.server import page
 
     threads = []
-    split = page.split_sentences
+    split = page.split_text
 
     def splitting(*given):
         threads.append(threading.current_thread())
         return split(*given)
 
-    monkeypatch.setattr(page, "split_sentences", splitting)
+    monkeypatch.setattr(page, "split_text", splitting)
     client, _ = asking()
     for text in ("A text.", "A text. " * 1_000):
         assert client.post("/page/translate", json={"model": "echo", "text": text}).status_code == 200
     assert threads[0] is not threads[1]
+
+
+def test_the_page_s_parts_leave_language_tags_out(asking):
+    client, echo = asking()
+    text = " >>deu<<  A man. A dog."
+    for tags, sentences in (
+        ([">>deu<<"], [("A man.", ">>deu<< A man."), ("A dog.", ">>deu<< A dog.")]),
+        ([], [(">>deu<<  A man.", ">>deu<<  A man."), ("A dog.", "A dog.")]),
+    ):
+        echo.facts = {"tokenizer": {"language_tags": tags}}
+        answer = client.post("/page/translate", json={"model": "echo", "text": text}).json()
+        parts, tagged = answer["parts"], len(">>deu<<  ") if tags else 0
+        assert [(part["source"], part["read"]) for part in parts[1::2]] == sentences
+        assert (parts[::2], answer["tagged"]) == ([" ", " ", ""], tagged)
+        assert [part["text"] for part in parts[1::2]] == [read for _, read in sentences]  # by what only copies
 
 
 def test_where_tokens_stand_is_found_elsewhere(asking, monkeypatch):

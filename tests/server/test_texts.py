@@ -26,7 +26,7 @@ PIECES = (
 )
 
 
-def translated(text: str, others: dict[str, list[str]], **options) -> tuple[Translated, dict]:
+def translated(text: str, others: dict[str, list[str]], tags=(), **options) -> tuple[Translated, dict]:
     """What a model makes of a text that copies, with others in turn for some sentences; and what it was asked for."""
     asked = {}
 
@@ -35,7 +35,8 @@ def translated(text: str, others: dict[str, list[str]], **options) -> tuple[Tran
         return [Translation(each, 0.0, False, [(text, 0.0) for text in others.get(each, [])]) for each in sentences]
 
     limits = SimpleNamespace(limits=SimpleNamespace(queue=1024))
-    model, version = SimpleNamespace(batcher=limits, translate=translate), SimpleNamespace(languages=("en", "de"))
+    model = SimpleNamespace(batcher=limits, translate=translate)
+    version = SimpleNamespace(languages=("en", "de"), language_tags=tags)
     (found,) = asyncio.run(translate_documents(model, version, [text], **options))
     return found, asked
 
@@ -87,6 +88,20 @@ def test_alternatives_are_of_one_rank_each_and_differ():
     assert found.others == ["Rain 3."]  # the best one is no alternative to itself
 
 
+@pytest.mark.parametrize(
+    ("text", "markup", "read"),
+    [
+        (">>deu<< A dog. A cat.", False, ">>deu<< A dog. >>deu<< A cat."),
+        ("<p>&gt;&gt;deu&lt;&lt; A dog.</p> <p>A cat.", True, "<p>>>deu<< A dog.</p> <p>>>deu<< A cat."),
+        (">>deu<< <p>A dog.</p> <p>>>nld<< A cat.", True, "<p>>>deu<< A dog.</p> <p>>>nld<< A cat."),
+    ],
+    ids=["text", "HTML", "before HTML"],
+)
+def test_language_tags_hold_for_all_sentences_behind_them(text, markup, read):
+    found, _ = translated(text, {}, tags=[">>deu<<", ">>nld<<"], markup=markup)
+    assert html.unescape(found.text) == read
+
+
 @pytest.mark.parametrize("protect", [False, True])
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=8))
 @example(pieces=["<b>", "<&#98;>"])
@@ -100,7 +115,7 @@ def test_text_stays_text_and_tags_stay_tags(protect, pieces):
 def test_a_tag_in_a_sentence_is_one_span_however_it_is_written(tag):
     text = f"<p>Please {tag}click</a> now."
     assert as_read(copied(text, protect=True)) == as_read(text)
-    ((_, sentence, _),) = [part.pieces for part in _parts(text, "en", True, True) if not part.is_tag]
+    ((_, sentence, _),) = [part.pieces for part in _parts(text, "en", [], True, True) if not part.is_tag]
     assert [found[0] for found in re.finditer(KEPT, sentence)] == [in_one_line(tag), "</a>"]
 
 
@@ -193,9 +208,9 @@ def test_long_texts_are_split_and_joined_in_a_thread(monkeypatch, long):
     threads = []
 
     def seen(work):
-        return lambda *arguments: (threads.append(threading.current_thread()), work(*arguments))[1]
+        return lambda *given, **options: (threads.append(threading.current_thread()), work(*given, **options))[1]
 
-    for name in ("split_sentences", "join_sentences"):
+    for name in ("split_text", "join_sentences"):
         monkeypatch.setattr(texts, name, seen(getattr(texts, name)))
     text = "<p>A dog.</p>" * (1_000 if long else 1)
     assert copied(text, protect=False) == text

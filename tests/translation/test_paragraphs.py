@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from tf_transformer.errors import UserError
 from tf_transformer.protection.glossary import Glossary
-from tf_transformer.translation.paragraphs import _needs_no_blank, join_sentences, split_sentences, translate_paragraphs
+from tf_transformer.translation.paragraphs import (
+    _needs_no_blank,
+    join_sentences,
+    split_sentences,
+    split_text,
+    translate_paragraphs,
+)
 from tf_transformer.translation.texts import Translation
 
 # By hand: a bar stands where a sentence ends.
@@ -217,6 +223,66 @@ def test_all_sentences_are_translated_together():
     assert [p.truncated for p in paragraphs] == [False, False, False, True, False]
     assert [p.sources for p in paragraphs] == [["One.", "Two."], [], [], ["Three.", "four"], ["five"]]
     assert [s.text for s in paragraphs[0].sentences] == ["ONE.", "TWO."]
+
+
+TAGS = [">>deu<<", ">>nld<<"]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "read"),
+    [
+        (
+            ">>deu<< A man. A dog.\nIt runs.",
+            ["", "A man.", " ", "A dog.", "\n", "It runs.", ""],
+            [">>deu<< A man.", ">>deu<< A dog.", ">>deu<< It runs."],
+        ),
+        # All of them, with whatever is between them, on a line of their own too.
+        (">>deu<<>>nld<<\n--\nA man.\n", ["--\n", "A man.", "\n"], [">>deu<<>>nld<< A man."]),
+        ("\t>>deu<<A man. A dog.", ["\t", "A man.", " ", "A dog.", ""], [">>deu<< A man.", ">>deu<< A dog."]),
+        # A sentence may have another.
+        (
+            ">>deu<< A man.\n>>nld<< A dog.\nIt runs.",
+            ["", "A man.", "\n", ">>nld<< A dog.", "\n", "It runs.", ""],
+            [">>deu<< A man.", ">>nld<< A dog.", ">>deu<< It runs."],
+        ),
+        # What the vocabulary does not have is text, and so is what does not lead.
+        (">>fra<< A man. A dog.", ["", ">>fra<< A man.", " ", "A dog.", ""], [">>fra<< A man.", "A dog."]),
+        ("A man >>deu<< so. A dog.", ["", "A man >>deu<< so.", " ", "A dog.", ""], ["A man >>deu<< so.", "A dog."]),
+        # Nothing but tags.
+        (">>deu<< ", [""], []),
+    ],
+)
+def test_each_sentence_is_read_with_the_tags_of_its_text(text, pieces, read):
+    split = split_text(text, "en", tags=TAGS)
+    assert (split.pieces, split.read) == (pieces, read)
+
+
+@given(text=TEXTS, blank=st.sampled_from(BLANKS + LINE_BREAKS), language=LANGUAGES)
+def test_behind_a_tag_a_text_is_split_as_without(text, blank, language):
+    split = split_text(f">>deu<<{blank}{text}", language, tags=TAGS)
+    plain = split_sentences(re.sub(r"\A[\s\u200b\u2060\ufeff]+", "", text), language)
+    assert split.length + len("".join(split.pieces)) == len(f">>deu<<{blank}{text}")
+    assert split.read == [f">>deu<< {sentence}" for sentence in split.pieces[1::2]]
+    assert split.pieces[1::2] == plain[1::2]
+
+
+def test_to_a_model_without_tags_they_are_text():
+    text = ">>deu<< A man. A dog."
+    split = split_text(text, "en")
+    assert split.pieces == split_sentences(text, "en")
+    assert split.read == split.pieces[1::2] and "".join(split.pieces) == text
+
+
+def test_the_tags_are_in_no_translation():
+    asked = []
+
+    def translate(given_sentences):
+        asked.extend(given_sentences)
+        return [Translation(each.removeprefix(">>deu<< ").upper(), -1.0, False) for each in given_sentences]
+
+    (first, second) = translate_paragraphs(translate, [">>deu<< One. Two.", "Three."], "en", tags=TAGS)
+    assert asked == [">>deu<< One.", ">>deu<< Two.", "Three."]
+    assert (first.text, first.sources, second.text) == ("ONE. TWO.", ["One.", "Two."], "THREE.")
 
 
 def test_no_sentence_ends_in_a_term_of_a_glossary():

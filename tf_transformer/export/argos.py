@@ -173,7 +173,7 @@ def _model_of(tokenizer: Tokenizer, kind: str) -> bytes:
 
 
 def _check_tag(tokenizer: Tokenizer, tag: str | None) -> None:
-    tags = tokenizer.tags if isinstance(tokenizer, MarianTokenizer) else []
+    tags = tokenizer.tags
     told = ", ".join(tags[:5]) + (f" and {len(tags) - 5} more" if len(tags) > 5 else "")
     if tags and tag not in tags:
         raise UserError(

@@ -75,7 +75,7 @@ def export_ctranslate2(
         spec.save(str(partial))
         tokenizers.save(partial / TOKENIZER)
         write_checksums(partial)  # of all but the model card, which a person may add to
-        write_card(partial, facts or facts_of_model(model, options), USE)
+        write_card(partial, facts or facts_of_model(model, options, tags=tokenizers.source.tags), USE)
     return folder
 
 

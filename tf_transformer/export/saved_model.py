@@ -79,7 +79,8 @@ def export_saved_model(translator: Translator, destination: str | os.PathLike, f
         # All but the model card, which a person may add to, and the requests, which the user may write again.
         write_checksums(partial)
         task = "parsing" if default == "parse" else "translation"
-        write_card(extra, facts or facts_of_model(translator.model, translator.options, task))
+        tags = translator.tokenizers.source.tags
+        write_card(extra, facts or facts_of_model(translator.model, translator.options, task, tags))
         write_warmup(partial, warmup_requests(partial))
     return folder
 

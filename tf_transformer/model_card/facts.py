@@ -12,6 +12,7 @@ from tf_transformer import __version__
 from tf_transformer.evaluation.table import score_table
 from tf_transformer.runs.directory import AVERAGE, BEST
 from tf_transformer.runs.loading import identity
+from tf_transformer.tokenizers.language_tags import read_tags
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.options import DecodingOptions
@@ -65,7 +66,10 @@ def facts_of_run(run: RunDirectory, options: DecodingOptions | None = None) -> F
         "source_language": data.source_language,
         "target_language": data.target_language if recipe.task == "translation" else None,
         "model": {"parameters": began.get("parameters"), **_set(recipe.model)},
-        "tokenizer": {key: value for key, value in _set(recipe.tokenizer).items() if key != "keep"},
+        "tokenizer": {
+            **{key: value for key, value in _set(recipe.tokenizer).items() if key != "keep"},
+            **_tagged(read_tags(run.tokenizer)),
+        },
         "corpus": {
             **{key: value for key, value in _set(data).items() if key in ("kind", "dataset", *DEMO_SPLITS)},
             **({"train": _in_words(data.sources())} if data.sources() is data.train else {}),
@@ -156,15 +160,27 @@ def _origin(recipe: Recipe, began: Facts) -> Facts:
     }
 
 
-def facts_of_model(model: SequenceModel, options: DecodingOptions, task: str = "translation") -> Facts:
-    """The facts about a model that was trained from Python, without a recipe."""
+def facts_of_model(
+    model: SequenceModel, options: DecodingOptions, task: str = "translation", tags: Sequence[str] = ()
+) -> Facts:
+    """The facts about a model that was trained from Python, without a recipe; `tags` are its language tags."""
     return {
         "name": model.name,
         "task": task,
         "model": {"parameters": model.count_params(), **_plain(model.get_config())},
+        **({"tokenizer": _tagged(tags)} if tags else {}),
         "decoding": asdict(options),
         "versions": versions(),
     }
+
+
+def language_tags_of(facts: Facts) -> list[str]:
+    """The tags of a multilingual model, such as `>>deu<<`; none of another, nor where its card does not name them."""
+    return (facts.get("tokenizer") or {}).get("language_tags", [])
+
+
+def _tagged(tags: Sequence[str]) -> Facts:
+    return {"language_tags": list(tags)} if tags else {}
 
 
 def _set(section: Any) -> Facts:

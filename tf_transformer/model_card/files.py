@@ -10,7 +10,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.files.as_json import as_json, read_json
 from tf_transformer.files.model_formats import is_ctranslate2, is_saved_model
 from tf_transformer.files.whole import written_whole
-from tf_transformer.model_card.facts import Facts, facts_of_run
+from tf_transformer.model_card.facts import Facts, facts_of_run, language_tags_of
 from tf_transformer.model_card.page import as_markdown, is_generated
 from tf_transformer.runs.directory import CARD, RunDirectory, is_run
 
@@ -69,7 +69,16 @@ def source_language(path: Path) -> str | None:
     Args:
         path: as `read_card` takes it.
     """
-    return _fact(path, "source_language")
+    return _facts(path).get("source_language")
+
+
+def language_tags(path: Path) -> list[str]:
+    """The tags that a multilingual model knows, such as `>>deu<<`; none where its card, if it has one, names none.
+
+    Args:
+        path: as `read_card` takes it.
+    """
+    return language_tags_of(_facts(path))
 
 
 def task(path: Path) -> str | None:
@@ -78,11 +87,11 @@ def task(path: Path) -> str | None:
     Args:
         path: as `read_card` takes it.
     """
-    return _fact(path, "task")
+    return _facts(path).get("task")
 
 
-def _fact(path: Path, key: str) -> str | None:
+def _facts(path: Path) -> Facts:
     try:
-        return read_card(path)[1].get(key)
+        return read_card(path)[1]
     except UserError:
-        return None
+        return {}

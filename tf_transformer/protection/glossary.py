@@ -8,11 +8,13 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tf_transformer.errors import UserError, check_is_list
-from tf_transformer.protection.patterns import KEPT, QUANTITY_OR_EMOJI, WITHOUT_BLANKS, WORD_WITH_DIGIT
+from tf_transformer.protection.finding import Finder
+from tf_transformer.protection.patterns import WITHOUT_BLANKS
 from tf_transformer.tokenizers.placeholders import CLOSING, OPENING
 
 # They have a meaning in a mark: ⟦dog|Hund⟧.
@@ -80,10 +82,7 @@ class Glossary:
         found = "|".join(
             f"(?i:{words})" if term in self._in_lower_case else words for term, words in self._patterns.items()
         )
-        # What is protected comes first. A word that ends in a digit may be a term; if not, its end is no quantity.
-        self._pattern = re.compile(
-            f"{KEPT}|{QUANTITY_OR_EMOJI}|{_BORDER_BEFORE}(?P<term>{found}){_BORDER_BEHIND}|{WORD_WITH_DIGIT}"
-        )
+        self._finder = Finder(f"{_BORDER_BEFORE}(?:{found}){_BORDER_BEHIND}")
 
     @classmethod
     def read(cls, path: str | os.PathLike) -> Glossary:
@@ -128,20 +127,27 @@ class Glossary:
             UserError: `texts` is one string.
         """
         check_is_list(texts, "texts")
-        return [self._pattern.sub(self._marked, text) for text in texts]
+        return [self._mark(text) for text in texts]
 
     def places(self, text: str) -> list[tuple[int, int]]:
         """Where terms begin and end in a text."""
-        return [found.span() for found in self._pattern.finditer(text) if _is_term(found)]
+        return [found.span() for found in self._finder.find(text) if _is_term(found)]
 
     def applied(self, translate: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
         """A function that marks texts before it gives them to one that translates."""
         return lambda texts: translate(self.mark(texts))
 
-    def _marked(self, found: re.Match) -> str:
-        if not _is_term(found):
-            return found[0]
-        term, (start, end) = found["term"], found.span()
+    def _mark(self, text: str) -> str:
+        parts, done = [], 0
+        for found, behind in pairwise([*self._finder.find(text), None]):
+            if _is_term(found):
+                parts += [text[done : found.start()], self._marked(found, behind)]
+                done = found.end()
+        return "".join([*parts, text[done:]])
+
+    def _marked(self, found: re.Match, behind: re.Match | None) -> str:
+        """A term with its mark; `behind` is what was found next."""
+        term, (start, end) = found[0], found.span()
         words = _key(term)
         target = (
             self._as_written.get(words) or self._in_lower_case.get(_composed(words.lower())) or self._of_any_case(term)
@@ -150,8 +156,8 @@ class Glossary:
         if _lacks_blank(found.string[max(start - 1, 0) : start], term[0], target[0]):
             mark = " " + mark
         if _lacks_blank(found.string[end : end + 1], term[-1], target[-1]):
-            behind = self._pattern.match(found.string, end)
-            mark += "" if behind and _is_term(behind) else " "  # another term may get one in front
+            is_next = behind is not None and behind.start() == end and _is_term(behind)
+            mark += "" if is_next else " "  # another term may get one in front
         return mark
 
     def _of_any_case(self, words: str) -> str:
@@ -162,7 +168,7 @@ class Glossary:
 
 def _is_term(found: re.Match) -> bool:
     """Whether a term was found, and neither what is protected nor another word."""
-    return found["term"] is not None and not _is_in_word(found)
+    return found.lastgroup == "term" and not _is_in_word(found)
 
 
 def _is_in_word(found: re.Match) -> bool:

@@ -30,7 +30,7 @@ _LINK = (
     rf"(?:(?:https?|ftp)://|www\.)(?:{_IN_LINK}|{_BRACKETS}|\))*(?:{_LINK_END}|{_BRACKETS})"
     rf"(?:\({_IN_LINK}*{_LINK_END})?"  # one that is never closed
 )
-_MAIL = r"[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
+MAIL = r"[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 # {name}, {{name}}, ${name}, %s, %1$d, %(name)s
 _PLACEHOLDER = r"\{\{[^{}]+\}\}|\$?\{[^{}]*\}|%(?:[0-9]+\$|\([A-Za-z_]+\))?[sd]\b"
 _TAG = r"</?[A-Za-z][^<>]*>|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z]+);"
@@ -44,7 +44,9 @@ _UNIT = (
     "(?:km/h|m/s|mph|[kcdmµn]?m|mi|ft|yd|[kmµ]?g|lbs?|oz|t|[mcdh]?[lL]|ms|s|min|h|[kMG]?Hz|[kMG]?Wh?|[km]?V|m?Ah?|"
     r"[kMG]bit/s|[kKMGT]i?B|px|pt|dpi|fps|[kMh]?Pa|k?J|k?cal|EUR|USD|GBP|CHF)\b"
 )
-_QUANTITY = f"[$€£¥] ?{_DIGITS}(?:[.,][0-9]+)*|{_NUMBER}{_BLANK}(?:{_SIGN}|{_UNIT})"
+QUANTITY = f"[$€£¥] ?{_DIGITS}(?:[.,][0-9]+)*|{_NUMBER}{_BLANK}(?:{_SIGN}|{_UNIT})"
+# A row of numbers, to its end, behind which there is no unit: no quantity begins in it. (`re` alone reads this.)
+NUMBERS_WITHOUT_UNIT = f"(?>[0-9](?:[ \u00a0\u202f.,:'’]?[0-9])*)(?!{_BLANK}(?:{_SIGN}|{_UNIT}))"
 # No quantities: "3 hübsche", since RE2 takes ü for no letter and "3 h" for three hours; and the end of "F16 m".
 _NUMBER_AND_WORD = f"{_NUMBER}{_BLANK}[A-Za-z]{{1,3}}[\u00c0-\u024f\u0370-\u1fff]"
 WORD_WITH_DIGIT = "[A-Za-z_][A-Za-z0-9_]*[0-9]"
@@ -59,9 +61,9 @@ _SIGNS = (
     "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u21aa\u24c2\u25aa-\u25fe\u2934\u2935\u2b05-\u2b1c\u3030\u303d\u3297\u3299]"
     "\ufe0f"
 )
-_EMOJI = f"{_FLAG}|{_KEY}|{_SIGNS}|{_PICTURE}{_VARIANT}(?:\u200d(?:{_PICTURE}{_VARIANT}|{_SIGNS}))*"
+EMOJI = f"{_FLAG}|{_KEY}|{_SIGNS}|{_PICTURE}{_VARIANT}(?:\u200d(?:{_PICTURE}{_VARIANT}|{_SIGNS}))*"
 
-KEPT = "|".join([MARKED, _LINK, _MAIL, _PLACEHOLDER, _TAG])
-QUANTITY_OR_EMOJI = f"{_QUANTITY}|{_EMOJI}"
+KEPT = "|".join([MARKED, _LINK, MAIL, _PLACEHOLDER, _TAG])
+KEPT_BUT_MAIL = "|".join([MARKED, _LINK, _PLACEHOLDER, _TAG])
 # Groups 1 and 3 are what is protected, group 2 what is not. Of two that match at one place the first counts.
-PATTERN = f"({KEPT})|({_NUMBER_AND_WORD}|{WORD_WITH_DIGIT})|({QUANTITY_OR_EMOJI})"
+PATTERN = f"({KEPT})|({_NUMBER_AND_WORD}|{WORD_WITH_DIGIT})|({QUANTITY}|{EMOJI})"

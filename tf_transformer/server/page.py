@@ -29,7 +29,7 @@ from tf_transformer.server.requests import (
 from tf_transformer.server.texts import without_blocking
 from tf_transformer.server.versions import Version
 from tf_transformer.tokenizers.spans import token_spans
-from tf_transformer.translation.paragraphs import behind_translations, split_sentences
+from tf_transformer.translation.paragraphs import behind_translations, split_text
 from tf_transformer.translation.texts import Translation, as_translations
 
 PAGE = Path(__file__).parent / "static" / "page.html"
@@ -96,28 +96,31 @@ async def translate(request: Request) -> JSONResponse:
     """Translates a text of any length, sentence by sentence; some may have to begin with a prefix.
 
     The answer's `parts` are in turn what stands between two sentences, a string, and a sentence, which tells what
-    stands `behind` its translation: that may be a space where the source has none. `version` is that of the model.
+    stands `behind` its translation: that may be a space where the source has none; and what the model `read`: in front
+    of the sentence the text's language tags, which are no part. Those and the spaces behind them are `tagged`
+    characters. `version` is that of the model.
     """
     asked, model, version = await _asked(request)
     text = check_text(asked.get("text"), "text", request.app.state.settings)
-    pieces = await without_blocking(len(text), split_sentences, text, version.languages[0])
+    splitting = text, version.languages[0], None, version.language_tags
+    split = await without_blocking(len(text), split_text, *splitting)
+    pieces = split.pieces
     given = asked.get("prefixes") or {}
     if not isinstance(given, dict):
         raise Refusal(400, "prefixes must be an object with a string for each sentence's number")
-    sentences = pieces[1::2]
     prefixes = {
         number: check_text(given[str(number)], "prefixes", request.app.state.settings)
-        for number in range(len(sentences))
+        for number in range(len(split.read))
         if given.get(str(number))
     }
-    found = await unless_gone(request, _translate(model, version, sentences, prefixes))
+    found = await unless_gone(request, _translate(model, version, split.read, prefixes))
     note(request, model.name, [text], [each.text for each in found])
     parts: list[Any] = [pieces[0]]
     behind = behind_translations(pieces, [each.text for each in found])
-    for source, after, each, own in zip(sentences, pieces[2::2], found, behind, strict=True):
-        told = {"source": source, "text": each.text, "score": each.score, "truncated": bool(each.truncated)}
-        parts += [{**told, "behind": own}, after]
-    return JSONResponse({"parts": parts, "version": version.number})
+    for source, read, after, each, own in zip(pieces[1::2], split.read, pieces[2::2], found, behind, strict=True):
+        told = {"source": source, "read": read, "text": each.text, "score": each.score, "behind": own}
+        parts += [{**told, "truncated": bool(each.truncated)}, after]
+    return JSONResponse({"parts": parts, "tagged": split.length, "version": version.number})
 
 
 async def sentence(request: Request) -> JSONResponse:

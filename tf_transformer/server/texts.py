@@ -12,7 +12,7 @@ from tf_transformer.server.markup import escaped, html_parts, in_one_line, is_in
 from tf_transformer.server.models import ServedModel
 from tf_transformer.server.requests import Refusal
 from tf_transformer.server.versions import Version
-from tf_transformer.translation.paragraphs import join_sentences, split_sentences
+from tf_transformer.translation.paragraphs import join_sentences, split_text
 from tf_transformer.translation.texts import Translation
 
 T = TypeVar("T")
@@ -24,11 +24,13 @@ _CHARACTERS_AT_ONCE = 4_000
 class _Part(NamedTuple):
     """A tag as it is, or what lies between two tags: sentences, and what stands between them.
 
-    `own` is the markup in them, which comes out as it is: tags inside of a sentence, and entities.
+    `read` is what the model reads of each sentence. `own` is the markup in them, which comes out as it is: tags inside
+    of a sentence, and entities.
     """
 
     is_tag: bool
     pieces: list[str]
+    read: Sequence[str] = ()
     own: frozenset[str] = frozenset()
 
 
@@ -62,9 +64,9 @@ async def translate_documents(
         Refusal: a sentence is longer than the model takes.
         TooMany: they have more sentences than may wait.
     """
-    splitting = texts, version.languages[0], markup, protect, model.batcher.limits.queue
+    splitting = texts, version.languages[0], version.language_tags, markup, protect, model.batcher.limits.queue
     documents = await without_blocking(sum(map(len, texts)), _documents, *splitting)
-    sentences = [sentence for document in documents for part in document for sentence in part.pieces[1::2]]
+    sentences = [sentence for document in documents for part in document for sentence in part.read]
     options: dict[str, Any] = {"num_hypotheses": alternatives + 1} if alternatives else {}
     if protect:
         options["protect"] = True
@@ -86,13 +88,15 @@ async def without_blocking(characters: int, work: Callable[..., T], *arguments: 
     return await asyncio.to_thread(work, *arguments)
 
 
-def _documents(texts: Sequence[str], language: str, markup: bool, protect: bool, most: int) -> list[list[_Part]]:
+def _documents(
+    texts: Sequence[str], language: str, tags: Sequence[str], markup: bool, protect: bool, most: int
+) -> list[list[_Part]]:
     """Splits texts, as far as they have no more sentences than may wait."""
     documents: list[list[_Part]] = []
     sentences = 0
     for text in texts:
         documents.append([])
-        for part in _parts(text, language, markup, protect):
+        for part in _parts(text, language, tags, markup, protect):
             documents[-1].append(part)
             sentences += len(part.pieces) // 2
             if sentences > most:
@@ -100,11 +104,12 @@ def _documents(texts: Sequence[str], language: str, markup: bool, protect: bool,
     return documents
 
 
-def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_Part]:
+def _parts(text: str, language: str, tags: Sequence[str], markup: bool, protect: bool) -> Iterator[_Part]:
     if not markup:
-        yield _Part(False, split_sentences(text, language))
+        split = split_text(text, language, tags=tags)
+        yield _Part(False, split.pieces, split.read)
         return
-    joined, own = "", set()
+    joined, own, leading = "", set(), ""
     for is_tag, part in chain(html_parts(text), [(True, "")]):
         if not is_tag:
             plain, entities = unescaped_beside_tags(part) if protect else (unescaped(part), set())
@@ -116,7 +121,9 @@ def _parts(text: str, language: str, markup: bool, protect: bool) -> Iterator[_P
             own.add(tag)
         else:
             if joined:
-                yield _Part(False, split_sentences(joined, language), frozenset(own))
+                split = split_text(joined, language, tags=tags, begun=leading)
+                leading = split.tags
+                yield _Part(False, split.pieces, split.read, frozenset(own))
             joined, own = "", set()
             if part:
                 yield _Part(True, [part])

@@ -83,6 +83,13 @@ class Version(ABC):
         source, target = (self.facts.get(f"{side}_language") or UNKNOWN_LANGUAGE for side in ("source", "target"))
         return source, target
 
+    @property
+    def language_tags(self) -> list[str]:
+        """Those of a multilingual model, such as `>>deu<<`; none where the model card names none."""
+        from tf_transformer.model_card.facts import language_tags_of
+
+        return language_tags_of(self.facts)
+
     @cached_property
     def options(self) -> DecodingOptions:
         """Those of the export. They are kept: its folder may be gone while it is served.

@@ -46,7 +46,7 @@ def load_translations(
     """
     load = session_loader(models, engine, optimise)
     with quiet_tensorflow(streams=True, session=load is not None):
-        from tf_transformer.model_card.files import source_language
+        from tf_transformer.model_card.files import language_tags, source_language
         from tf_transformer.translation.loading import load_translate
         from tf_transformer.translation.paragraphs import translate_paragraphs
         from tf_transformer.translation.texts import translate_texts
@@ -55,7 +55,7 @@ def load_translations(
     streams, window = streams_of(function), WINDOW_BATCHES * batch_size
     if terms:
         function = terms.applied(function)
-    language = source_language(models[0]) if paragraphs else None
+    language, tags = (source_language(models[0]), language_tags(models[0])) if paragraphs else (None, [])
     _tell_wider_beam(models[0], changes)
 
     def translate_lines(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[Translation]:
@@ -65,7 +65,8 @@ def load_translations(
         return translate_texts(function, sentences, batch_size, streams)
 
     def translate_long_lines(lines: list[tuple[int, str]], advance: Callable[[int], None]) -> Iterator[Paragraph]:
-        for paragraph in translate_paragraphs(translate_sentences, [line for _, line in lines], language, terms):
+        texts = [line for _, line in lines]
+        for paragraph in translate_paragraphs(translate_sentences, texts, language, terms, tags):
             yield paragraph
             advance(1)
 

@@ -43,6 +43,11 @@ class Tokenizer(tf.Module):
         """The ids of the tokens that stand for protected text, `PLACEHOLDERS` in order; none unless it learned them."""
         return []
 
+    @property
+    def tags(self) -> list[str]:
+        """The language tags of a multilingual model, such as `>>deu<<`; none of another."""
+        return []
+
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Splits texts into the ids of their pieces.
 

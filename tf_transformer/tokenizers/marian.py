@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -14,11 +13,11 @@ from tensorflow_text.python.ops.sentencepiece_tokenizer import gen_sentencepiece
 from tf_transformer.errors import UserError
 from tf_transformer.files.as_json import read_json
 from tf_transformer.tokenizers.base import PAD_ID, UNKNOWN_ID, Tokenizer
+from tf_transformer.tokenizers.language_tags import MARIAN_SUFFIX, tags_in
 from tf_transformer.tokenizers.sentencepiece import ModelResource, words_of_pieces
 
 # A language tag of a multilingual model, such as `>>deu<<`, with which a text may begin.
 _TAG = "(?s)^(>>.*?<<)"
-_WHOLE_TAG = re.compile("(?s)>>.*?<<")
 
 FIRST_PIECE = 4  # behind the four special ones
 
@@ -53,7 +52,7 @@ class MarianTokenizer(Tokenizer):
         array([b'a ein'], dtype=object)
     """
 
-    file_suffix = ".marian.json"
+    file_suffix = MARIAN_SUFFIX
 
     def __init__(
         self,
@@ -109,8 +108,7 @@ class MarianTokenizer(Tokenizer):
 
     @property
     def tags(self) -> list[str]:
-        """The language tags of a multilingual model, such as `>>deu<<`; none of another."""
-        return [piece for piece in self._vocabulary if _WHOLE_TAG.fullmatch(piece)]
+        return tags_in(self._vocabulary)
 
     @property
     def sentencepiece_model(self) -> bytes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from tf_transformer.errors import check_is_list
 from tf_transformer.languages import short_code
 from tf_transformer.protection.patterns import MARKED
+from tf_transformer.tokenizers.language_tags import tag_at
 
 if TYPE_CHECKING:
     from tf_transformer.protection.glossary import Glossary
@@ -36,6 +37,22 @@ _ORDINAL = re.compile(r"\b\d{1,2}\.\s*\Z")
 # what marks may come behind them.
 _END_WITHOUT_BLANK = re.compile(r"[。！？．｡\u3005-\u3007\u3040-\u30ff\u3400-\u9fff]")
 _MARKS = re.compile(r"[^\w\s]*")
+
+
+class SplitText(NamedTuple):
+    """A text in sentences, and what a model reads of each.
+
+    Attributes:
+        pieces: as `split_sentences` gives them, without the text's leading language tags.
+        read: for each sentence what the model reads: the sentence, with the tags in front.
+        tags: the tags that hold for the sentences, such as `>>deu<<`; empty for none.
+        length: of the text's own tags with the spaces behind them, which are missing in `pieces`.
+    """
+
+    pieces: list[str]
+    read: list[str]
+    tags: str
+    length: int
 
 
 class Paragraph(NamedTuple):
@@ -102,6 +119,40 @@ def split_sentences(text: str, language: str | None = None, glossary: Glossary |
     return pieces
 
 
+def split_text(
+    text: str,
+    language: str | None = None,
+    glossary: Glossary | None = None,
+    tags: Collection[str] = (),
+    begun: str = "",
+) -> SplitText:
+    """Splits a text into sentences, each of which a multilingual model reads with the text's leading language tags.
+
+    A sentence that begins with a tag itself gets no other.
+
+    Args:
+        text: as `split_sentences` takes it.
+        language: as `split_sentences` takes it.
+        glossary: as `split_sentences` takes it.
+        tags: all tags that the model knows; none for a model that needs none, to which `>>deu<<` is text.
+        begun: the tags that hold where the text has none: it is part of a longer one, which began with them.
+
+    Example:
+        >>> split = split_text(">>deu<< A man. A dog.", tags=[">>deu<<", ">>nld<<"])
+        >>> split.pieces
+        ['', 'A man.', ' ', 'A dog.', '']
+        >>> split.read
+        ['>>deu<< A man.', '>>deu<< A dog.']
+    """
+    start, leading, end = _leading_tags(text, tags)
+    leading = leading or begun
+    pieces = split_sentences(text[:start] + text[end:], language, glossary)
+    read = [
+        sentence if not leading or tag_at(sentence, 0, tags) else f"{leading} {sentence}" for sentence in pieces[1::2]
+    ]
+    return SplitText(pieces, read, leading, end - start)
+
+
 def join_sentences(pieces: Sequence[str], translations: Iterable[str]) -> str:
     r"""Puts translations in the places of the sentences.
 
@@ -144,6 +195,7 @@ def translate_paragraphs(
     texts: Sequence[str],
     language: str | None = None,
     glossary: Glossary | None = None,
+    tags: Collection[str] = (),
 ) -> Iterator[Paragraph]:
     """Translates texts of any number of sentences; the sentences of all of them are translated together.
 
@@ -152,6 +204,7 @@ def translate_paragraphs(
         texts: any number of texts.
         language: the code of their language; see `split_sentences`.
         glossary: the terms that `translate` marks; see `split_sentences`.
+        tags: the language tags that the model knows; see `split_text`.
 
     Returns:
         The translated texts, in order.
@@ -167,9 +220,9 @@ def translate_paragraphs(
         ['ONE.  TWO.', '']
     """
     check_is_list(texts, "texts")
-    split_texts = [split_sentences(text, language, glossary) for text in texts]
-    translations = iter(translate([sentence for pieces in split_texts for sentence in pieces[1::2]]))
-    for pieces in split_texts:
+    split_texts = [split_text(text, language, glossary, tags) for text in texts]
+    translations = iter(translate([sentence for split in split_texts for sentence in split.read]))
+    for pieces, *_ in split_texts:
         own = list(islice(translations, len(pieces) // 2))
         yield Paragraph(join_sentences(pieces, (translation.text for translation in own)), list(pieces[1::2]), own)
 
@@ -179,6 +232,16 @@ def _needs_no_blank(text: str) -> bool:
     # Backwards: some ends are marks too, and to try the marks behind each of a row takes the square of its length.
     marks = _MARKS.match(text[::-1]).end()
     return _END_WITHOUT_BLANK.search(text, max(len(text) - marks - 1, 0)) is not None
+
+
+def _leading_tags(text: str, tags: Collection[str]) -> tuple[int, str, int]:
+    """Where a text's leading tags begin, behind spaces; the tags; and where the spaces behind them end."""
+    start = end = _BLANKS.match(text).end()
+    leading = ""
+    while tag := tag_at(text, end, tags):
+        leading = text[start : end + len(tag)]
+        end = _BLANKS.match(text, end + len(tag)).end()
+    return start, leading, end
 
 
 def _parted(text: str) -> tuple[str, str, str]:

@@ -138,7 +138,7 @@ def test_scripts_from_right_to_left_run_that_way(open_page):
     """The tiny model knows none; its answer is put in the place of the server's."""
     page = open_page()
     hebrew = "המורה קוראת ספר."
-    part = {"source": hebrew, "text": hebrew, "score": -1.0, "truncated": False}
+    part = {"source": hebrew, "read": hebrew, "text": hebrew, "score": -1.0, "truncated": False}
     page.route("**/page/translate", lambda route: route.fulfill(json={"parts": ["", part, ""]}))
     page.fill("#source", hebrew)
     translated(page, hebrew)

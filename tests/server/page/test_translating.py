@@ -44,8 +44,8 @@ def test_what_is_typed_is_translated(open_page):
 def test_a_space_comes_between_sentences_of_a_script_without_spaces(open_page):
     page = open_page()
     told = {"score": -1.0, "truncated": False}
-    first = {"source": "你好。", "text": "Hello.", "behind": " ", **told}
-    second = {"source": "再见。", "text": "Goodbye.", "behind": "", **told}
+    first = {"source": "你好。", "read": "你好。", "text": "Hello.", "behind": " ", **told}
+    second = {"source": "再见。", "read": "再见。", "text": "Goodbye.", "behind": "", **told}
     page.route("**/page/translate", lambda route: route.fulfill(json={"parts": ["", first, "", second, ""]}))
     page.fill("#source", "你好。再见。")
     translated(page, "Hello. Goodbye.")
@@ -118,6 +118,30 @@ def test_words_that_go_together_are_marked_from_either_side(open_page, server):
     page.mouse.move(5, 5)
     page.evaluate("place => document.getElementById('source').setSelectionRange(place, place)", SENTENCE.index("house"))
     comes(page, lambda: marked(page, "#behind") == ["house"])
+
+
+def test_words_that_go_together_are_found_behind_a_language_tag(open_page):
+    """The tiny model knows none; answers are put in the place of the server's."""
+    page, asked = open_page(), []
+    told = {"score": -1.0, "truncated": False}
+    first = {"source": "A dog.", "read": ">>deu<< A dog.", "text": "Ein Hund.", "behind": " ", **told}
+    second = {"source": "Our dog.", "read": ">>deu<< Our dog.", "text": "Unser Hund.", "behind": "", **told}
+    seen = {"ids": [5, 6, 7], "alignment": [1, 2, 3], "alternatives": []}
+    seen["source"] = {"tokens": [">>deu<<", "Our", "dog", "."], "spans": [[0, 7], [8, 11], [12, 15], [15, 16]]}
+    seen["target"] = {"tokens": ["Unser", "Hund", "."], "spans": [[0, 5], [6, 10], [10, 11]]}
+
+    def look(route):
+        asked.append(route.request.post_data_json["source"])
+        route.fulfill(json=seen)
+
+    answer = {"parts": ["", first, " ", second, ""], "tagged": 8}
+    page.route("**/page/translate", lambda route: route.fulfill(json=answer))
+    page.route("**/page/sentence", look)
+    page.fill("#source", ">>deu<< A dog. Our dog.")
+    translated(page, "Ein Hund. Unser Hund.")
+    word(page, "Unser").hover()
+    comes(page, lambda: (marked(page, "#behind"), marked(page, "#target")) == (["Our"], ["Unser"]))
+    assert asked[-1] == ">>deu<< Our dog."
 
 
 def test_a_long_text_scrolls_in_its_box_to_what_is_pointed_at(open_page):

@@ -6,7 +6,7 @@ import {ask, useKey} from './api.js';
 import {makePanel} from './panel.js';
 import {makeSource} from './source.js';
 import {makeTarget} from './target.js';
-import {align, wordsOf} from './words.js';
+import {align, withoutTags, wordsOf} from './words.js';
 
 const TYPING = 250; // milliseconds without a key, after which what is typed is translated
 const PATIENCE = 400; // milliseconds, after which it is told that a translation is waited for
@@ -21,8 +21,10 @@ let model = null;
 let text = '';
 let at = 0; // the sentence that is looked into
 let view = '';
-let parts = ['']; // in turn what stands between sentences, and a sentence {source, text, score, truncated, behind}
-let choices = new Map(); // by source sentence: {prefix}, what its translation must begin with, or {text}, an alternative
+let parts = ['']; // in turn what stands between sentences, and a sentence {source, read, text, score, truncated, behind}
+let translatedText = ''; // whose translation is shown
+let tagged = 0; // characters of the language tags in front, which are no part
+let choices = new Map(); // by what the model read of a sentence: {prefix}, what its translation must begin with, or {text}, an alternative
 let asking = null; // of the translation under way
 let timer = null;
 const answers = new Map();
@@ -30,7 +32,7 @@ const answers = new Map();
 const source = makeSource(byId('source'), byId('behind'), {typed, pointed: (place) => pointAt('source', place)});
 const target = makeTarget(byId('target'), byId('offer'), {
   pointed: (place) => pointAt('target', place),
-  wordsFor: (sentence, [start, end], signal) => ask('page/words', {model: model.name, source: sentence.source, ids: sentence.seen.ids, start, end}, {signal}),
+  wordsFor: (sentence, [start, end], signal) => ask('page/words', {model: model.name, source: sentence.read, ids: sentence.seen.ids, start, end}, {signal}),
   choose: (place, prefix) => choose(place, {prefix}),
 });
 const panel = makePanel(byId('tabs'), byId('panel'), {
@@ -91,7 +93,7 @@ function sentences() {
 }
 
 function choiceOf(sentence) {
-  return choices.get(sentence?.source) ?? {};
+  return choices.get(sentence?.read) ?? {};
 }
 
 function typed(value) {
@@ -131,10 +133,11 @@ async function translate(restored = null) {
     }
     if (signal.aborted) return;
     model.version = found.version ?? model.version; // a newer one may have been loaded
-    parts = found.parts;
+    [parts, tagged] = [found.parts, found.tagged ?? 0];
+    translatedText = text;
     sentences().forEach((sentence, place) => {
       const [prefix, as] = [restored?.prefixes[place], restored?.texts[place]];
-      if (prefix || as) choices.set(sentence.source, {...(prefix ? {prefix} : {}), ...(as ? {text: as} : {})});
+      if (prefix || as) choices.set(sentence.read, {...(prefix ? {prefix} : {}), ...(as ? {text: as} : {})});
     });
     say('');
     showAll();
@@ -150,8 +153,8 @@ async function translate(restored = null) {
 
 /** Takes away a translation of another text than the one that is typed. */
 function forget() {
-  if (parts.map((part) => part.source ?? part).join('') === text) return;
-  parts = [''];
+  if (translatedText === text) return;
+  [parts, tagged, translatedText] = [[''], 0, ''];
   showAll();
 }
 
@@ -182,7 +185,7 @@ function translation() {
 function showAll() {
   const list = sentences();
   at = Math.min(at, Math.max(0, list.length - 1));
-  let place = 0;
+  let place = tagged;
   for (const part of parts) {
     if (typeof part !== 'string') {
       const choice = choiceOf(part);
@@ -211,7 +214,7 @@ function showAll() {
 /** What is known of a sentence: tokens, alignment, alternatives. */
 async function look(place) {
   const sentence = sentences()[place];
-  const query = {model: model.name, source: sentence.source, target: sentence.shown, prefix: choiceOf(sentence).prefix ?? ''};
+  const query = {model: model.name, source: sentence.read, target: sentence.shown, prefix: choiceOf(sentence).prefix ?? ''};
   const key = JSON.stringify([model.version, query]);
   if (!answers.has(key)) {
     const answer = ask('page/sentence', query);
@@ -222,7 +225,7 @@ async function look(place) {
   const seen = await answers.get(key);
   if (seen.alignment && !sentence.seen) {
     sentence.seen = seen;
-    sentence.aligned = align(sentence.words.source, sentence.words.target, seen);
+    sentence.aligned = align(sentence.words.source, sentence.words.target, withoutTags(seen, sentence.read.length - sentence.source.length));
   }
   return seen;
 }
@@ -264,7 +267,7 @@ function reveal(box) {
 function choose(place, choice) {
   const sentence = sentences()[place];
   at = place;
-  choices.set(sentence.source, choice);
+  choices.set(sentence.read, choice);
   if (choice.text) return showAll();
   target.fade();
   return translate();
@@ -279,7 +282,7 @@ async function showPanel() {
   about.hidden = sentences().length < 2;
   about.textContent = sentence.source;
   const prefix = choiceOf(sentence).prefix ?? '';
-  const asked = {model: model.name, source: sentence.source, target: sentence.shown, prefix};
+  const asked = {model: model.name, source: sentence.read, target: sentence.shown, prefix};
   await panel.show(view, views, [model.name, model.version], sentence, {
     alternatives: () => look(at),
     attention: () => ask('page/attention', asked),
@@ -304,7 +307,7 @@ function say(told, isProblem = false) {
 
 function offerUndo() {
   const undo = () => {
-    sentences().forEach(({source: key}) => choices.delete(key));
+    sentences().forEach(({read: key}) => choices.delete(key));
     translate();
   };
   status.classList.remove('problem');

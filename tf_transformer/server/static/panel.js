@@ -34,7 +34,7 @@ export function makePanel(tabs, root, {changed, pick}) {
     const names = Object.keys(TITLES).filter((name) => views[name]);
     const view = names.includes(wanted) ? wanted : names[0];
     drawTabs(names, view);
-    const key = JSON.stringify([view, model, sentence.source, sentence.shown, sentence.fixed]);
+    const key = JSON.stringify([view, model, sentence.read, sentence.shown, sentence.fixed]);
     if (key === seen && view !== 'alternatives') return;
     seen = key;
     const mine = ++turn;

@@ -28,6 +28,11 @@ export function tokensOf(word, spans) {
   return places.length ? [places[0], places.at(-1) + 1] : null;
 }
 
+/** What is known of a sentence, with the places in its source counted from behind its language tags, `length` characters. */
+export function withoutTags(seen, length) {
+  return {...seen, source: {...seen.source, spans: seen.source.spans.map((span) => span?.map((place) => place - length))}};
+}
+
 /** The places of target words for each source word, and the other way round: {source: [Set], target: [Set]}. */
 export function align(sourceWords, targetWords, {source, target, alignment}) {
   const aligned = {source: sourceWords.map(() => new Set()), target: targetWords.map(() => new Set())};
