@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import keras
@@ -255,6 +256,7 @@ class Echo(Exportable):
     def __init__(self):
         super().__init__()
         self.model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])  # of which the card tells
+        self.tokenizers = SimpleNamespace(source=SimpleNamespace(tags=[]))  # without language tags, which it tells too
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def translate(self, text):
