@@ -163,11 +163,7 @@ class DataSettings(Settings):
         "removed at the end",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _leave_out_what_is_gone(cls, raw: Any) -> Any:
-        # Recipes and runs of 0.2.0 have the key; each epoch shuffles all pairs now.
-        return {key: value for key, value in raw.items() if key != "shuffle_buffer"} if isinstance(raw, dict) else raw
+    gone = ("shuffle_buffer",)  # of 0.2.0; each epoch shuffles all pairs now
 
     @model_validator(mode="before")
     @classmethod

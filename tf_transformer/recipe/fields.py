@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 Count = Annotated[int, Field(ge=1)]
 CountOrZero = Annotated[int, Field(ge=0)]
@@ -24,3 +24,10 @@ def as_tuple(value: Any) -> Any:
 
 class Settings(BaseModel):
     model_config = {"extra": "forbid", "strict": True, "frozen": True, "allow_inf_nan": False}
+
+    gone: ClassVar[tuple[str, ...]] = ()  # keys that only recipes and runs of earlier versions have
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_what_is_gone(cls, raw: Any) -> Any:
+        return {key: value for key, value in raw.items() if key not in cls.gone} if isinstance(raw, dict) else raw

@@ -182,11 +182,7 @@ class TrainingSettings(Settings):
     )
     sample_translations: CountOrZero = Field(3, description="sentences translated at each validation")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _leave_out_what_is_gone(cls, raw: Any) -> Any:
-        # Recipes and runs of 0.2.0 have the key; parallel_parts is in its place, and is not the same.
-        return {key: value for key, value in raw.items() if key != "cpu_devices"} if isinstance(raw, dict) else raw
+    gone = ("cpu_devices",)  # of 0.2.0; parallel_parts is in its place, and is not the same
 
     def parts(self) -> int:
         """The number of parts in which a device processes its share of a batch."""
